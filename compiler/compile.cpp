@@ -1,5 +1,5 @@
-// The table of contents of the compiler: text, tree, includes, overrides, extended jobs, sections,
-// graph, passes, plan.
+// Runs the stages of the compiler in order: text, tree, includes, overrides, extended jobs,
+// sections, graph, passes, plan.
 #include "compiler/compile.h"
 
 #include <fmt/format.h>
@@ -23,7 +23,7 @@
 namespace flow {
 namespace {
 
-/// What is the same for all jobs of one compilation.
+/// The state that all jobs of one compilation share.
 struct Compilation {
   const CompileRequest& request;
   job::Reader& reader;
@@ -33,12 +33,12 @@ struct Compilation {
   job::SharedVariables variables = {};
 };
 
-/// Does the request name this job, or all?
+/// Returns true if the request names this job or no job.
 bool is_asked_for(const CompileRequest& request, const job::Job& job) {
   return !request.job || *request.job == job.name.text;
 }
 
-/// Is it asked for, or called by one that is?
+/// Returns true if the request asks for this job or for a job that calls it.
 bool is_wanted(const Compilation& all, const job::Job& job) {
   if (is_asked_for(all.request, job)) return true;
   return std::ranges::any_of(all.file.jobs, [&](const job::Job& other) {
@@ -46,8 +46,8 @@ bool is_wanted(const Compilation& all, const job::Job& job) {
   });
 }
 
-/// True when the passes report no error. They stop at errors, so those found elsewhere in the file
-/// are kept from them.
+/// Returns true if the passes report no error. The passes stop at errors, so they get their own
+/// Diags, without the errors of other parts of the file.
 bool run_passes(Compilation& all, ir::Graph& graph, passes::Context& context) {
   const std::string& dump_after = all.request.dump_after;
   Diags found(all.reader.sources);
@@ -56,7 +56,8 @@ bool run_passes(Compilation& all, ir::Graph& graph, passes::Context& context) {
   return !found.has_errors();
 }
 
-/// Each tensor can be counted; all together may still be more than any plan holds.
+/// Reports a job whose tensors together exceed the largest size of a plan. The size of each tensor
+/// alone was checked before.
 void check_size(job::Reader& reader, const job::Job& job, const ir::Graph& graph) {
   uint64_t bytes = 0;
   for (const ir::Value& value : graph.values) {
@@ -71,8 +72,8 @@ void check_size(job::Reader& reader, const job::Job& job, const ir::Graph& graph
   }
 }
 
-/// One job of the file; nothing when there are errors, or when another one is wanted, which is
-/// checked as far as its graph all the same.
+/// Compiles one job of the file. Returns nothing if there are errors, or if the request needs only
+/// other jobs; such a job is still checked up to its graph.
 std::optional<plan::Job> compile_job(Compilation& all, const job::Job& job) {
   job::Reader& reader = all.reader;
   job::check_implied_rows(reader, all.file, job);
@@ -98,7 +99,7 @@ std::optional<plan::Job> compile_job(Compilation& all, const job::Job& job) {
   return made;
 }
 
-/// Hooks of the command line belong to every job that is compiled.
+/// Adds the hooks of the command line to every job that the request asks for.
 void add_hook_options(job::Reader& reader, const CompileRequest& request, job::File& file) {
   const auto add = [&](const char* option, const std::vector<std::string>& texts,
                        job::Hook::Kind kind) {
@@ -125,14 +126,15 @@ void check_job_option(job::Reader& reader, const CompileRequest& request, const 
       .with_hint(job::suggestion(*request.job, names, "available jobs:"));
 }
 
-/// A called job calls no other job, and follows no values.
+/// Removes what a called job leaves to its caller: it calls no other job, stops no run early, and
+/// keeps no best checkpoint.
 void leave_to_caller(plan::Run& run) {
   run.also.clear();
   run.early_stopping.reset();
   run.checkpoint.keep_best.reset();
 }
 
-/// What the compiler makes, the runtime must accept.
+/// Checks that the runtime accepts the plan that the compiler made.
 void check_own_plan(const plan::Plan& plan) {
   try {
     plan::check(plan, plan.source);
@@ -149,7 +151,8 @@ void compile_jobs(const CompileRequest& request, job::Reader& reader, job::File&
     if (is_asked_for(request, job)) job::add_followed_hooks(file, job);
   plan::Plan plan;
   plan.source = request.file;
-  // As the parent of a file in it: on its own it would keep the slash at its end.
+  // The directory is computed as the parent of a file in it, because the path of the directory
+  // itself would keep its final slash.
   const fs::path inside = job::directory_of(request.file) + "data";
   plan.root = fs::absolute(inside).parent_path().lexically_normal().string();
   Compilation all{request, reader, file, result};
@@ -167,8 +170,8 @@ void compile_jobs(const CompileRequest& request, job::Reader& reader, job::File&
   result.plan = std::move(plan);
 }
 
-/// The file without variables, and with or without its defaults. It has no errors, so what is found
-/// once more on the way has been told.
+/// Writes the file without variables, and with or without its defaults. The file is known to have
+/// no errors, so diagnostics that this repeats are dropped.
 std::string written(Sources& sources, int32_t source, yaml::Node file, Writing writing) {
   Diags known(sources);
   job::Reader reader(sources, known, source);
@@ -178,7 +181,8 @@ std::string written(Sources& sources, int32_t source, yaml::Node file, Writing w
   return yaml::write(file);
 }
 
-/// Makes one file of it, those that it includes, and the overrides. False when one cannot be read.
+/// Merges the file with the files that it includes and with the overrides. Returns false if a file
+/// cannot be read.
 bool merge_sources(job::Reader& reader, yaml::Node& file, const std::vector<std::string>& sets) {
   job::DefaultOutputs outputs;
   if (!job::include_files(reader, file, outputs)) return false;

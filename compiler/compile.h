@@ -1,5 +1,5 @@
-// The compiler's entry points: job files and overrides in, a plan and diagnostics out, and what a
-// shell completes from a job file.
+// Declares the entry points of the compiler. They turn job files and overrides into a plan and
+// diagnostics, and list shell completions for a job file.
 #pragma once
 
 #include <map>
@@ -16,43 +16,48 @@
 
 namespace flow {
 
-/// How a job file is written: with values for variables, and with every default or with none.
+/// How to write a job file: with the values of variables inserted, and also with every default or
+/// with no default.
 enum class Writing { kResolved, kFull, kMinimal };
 
 struct CompileRequest {
-  std::string file;                  // path of the job file, as the user wrote it
-  std::vector<std::string> sets;     // --set texts: "vars.lr=0.02", "+jobs.train...", "~..."
-  std::vector<std::string> watches;  // --watch NAME[:every]
+  std::string file;                  // the path as the user wrote it
+  std::vector<std::string> sets;     // texts of --set, such as "vars.lr=0.02", "~..."
+  std::vector<std::string> watches;  // texts of --watch: NAME[:every]
   std::vector<std::string> watch_diffs, watch_scopes;
-  std::optional<std::string> job;  // compile only this job
+  std::optional<std::string> job;  // compiles only this job
   Target target;
-  std::string dump_after;               // a pass's name: its graph is appended to `dump`
-  std::optional<Writing> writing = {};  // wanted as `job_file`
+  // The name of a pass after which the graph is appended to `dump`.
+  std::string dump_after;
+  std::optional<Writing> writing = {};  // the form of `job_file`, if requested
 };
 
 struct CompileResult {
-  std::string messages;                   // rendered errors and warnings; can be empty
-  std::vector<OrderedJson> objects = {};  // the same, each as to_json has it, where asked for
+  std::string messages;  // rendered errors and warnings; can be empty
+  // The same diagnostics as made by to_json, if requested.
+  std::vector<OrderedJson> objects = {};
   size_t errors = 0;
-  std::optional<plan::Plan> plan;                            // when there were no errors
-  std::map<std::string, std::vector<WrittenEntry>> entries;  // by job of the plan
+  std::optional<plan::Plan> plan;                            // absent after errors
+  std::map<std::string, std::vector<WrittenEntry>> entries;  // for each job of the plan
   std::string dump;
-  std::string job_file;  // a job file of the same plan, without includes; empty after errors
-  std::vector<std::string> sources;  // the job file, what it includes, flags
+  // A job file with the same plan, without includes. Empty after errors.
+  std::string job_file;
+  // The sources that were read: the job file, the files that it includes, and flags.
+  std::vector<std::string> sources;
 };
 
-/// Compiles a job file's text, which `request.file` names. Reads what it includes; opens no data.
-/// Everything that is wrong is a diagnostic.
+/// Compiles the text of a job file named `request.file`. Reads the files that it includes, but
+/// opens no data files. Every error becomes a diagnostic.
 CompileResult compile_text(const CompileRequest& request, std::string text,
                            const Layout& layout = {});
 
-/// The jobs of a file, in its order. Reads what it includes. The file may have errors: it is being
-/// written.
+/// Returns the jobs of a file, in order. Reads the files that it includes. The file may contain
+/// errors, because it may still be in the middle of an edit.
 std::vector<std::string> jobs_in(const std::string& file, std::string text);
 
-/// What a path of `--set` that begins with `word` may go on with, to the next dot: keys and list
-/// positions of the file, and keys of the language that the file leaves out. Each ends with `.`
-/// where the path goes on, or else with `=`.
+/// Returns the continuations of a `--set` path that begins with `word`, up to the next dot: keys
+/// and list positions of the file, and keys of the language that the file omits. Each ends with `.`
+/// if the path continues, and with `=` otherwise.
 std::vector<std::string> set_paths(const std::string& file, std::string text,
                                    std::string_view word);
 

@@ -1,4 +1,4 @@
-// Completes paths by the tree of the file and the tables of the language, side by side.
+// Completes paths by following the tree of the file and the tables of the language in parallel.
 #include <algorithm>
 #include <charconv>
 
@@ -16,7 +16,8 @@ namespace {
 using job::KeyDef;
 using job::KeyType;
 
-/// The file with what it includes and extends; errors are nobody's business here.
+/// Returns the tree of the file, including the files that it includes and the jobs that it extends.
+/// Ignores errors.
 yaml::Node read_tree(const std::string& file, std::string text) {
   Sources sources;
   Diags ignored(sources);
@@ -36,7 +37,7 @@ std::string text_at(const yaml::Node* node, std::string_view key) {
   return value && value->is_scalar() ? value->scalar : std::string();
 }
 
-/// A place in the file: what it has there, and what the language has to say of it. Either may be
+/// A place in a path: the node of the file, and the key definition of the language. Either may be
 /// null.
 struct Place {
   const yaml::Node* node;
@@ -50,7 +51,7 @@ std::vector<KeyDef> keys_of(const job::VariantKind& kind, const std::string& typ
   return keys;
 }
 
-/// An entry of a graph: keys of its op, none of which leads further.
+/// Returns the keys of a graph entry, according to its op. No path continues below them.
 std::vector<KeyDef> keys_of_entry(const yaml::Node* entry) {
   std::vector<KeyDef> keys = job::kCallKeys;
   const ops::OpSpec* op = ops::find_written_spec(text_at(entry, "op"));
@@ -61,7 +62,7 @@ std::vector<KeyDef> keys_of_entry(const yaml::Node* entry) {
   return keys;
 }
 
-/// The keys that the language has at a place.
+/// Returns the keys that the language allows at a place.
 std::vector<KeyDef> known_keys(const Place& place) {
   if (!place.def) return {};
   switch (place.def->type) {
@@ -78,7 +79,8 @@ std::vector<KeyDef> known_keys(const Place& place) {
   }
 }
 
-/// An item of a list of sections, variants or hooks, as if it stood at a key.
+/// Returns the definition of an item in a list of sections, variants or hooks, as if the item were
+/// the value of a key.
 std::vector<KeyDef> item_of(const Place& list, const yaml::Node& item) {
   if (!list.def) return {};
   KeyDef def = *list.def;
@@ -112,7 +114,7 @@ class Walk {
               .section = &job::kFileSection},
         at_{&tree, &file_} {}
 
-  /// To the value at a key; false where neither the file nor the language has it.
+  /// Moves to the value at a key. Returns false if neither the file nor the language has this key.
   bool step(const std::string& key) {
     Place next{at_.node ? at_.node->find(key) : nullptr, nullptr};
     if (at_.node && at_.node->is_list()) {
@@ -122,7 +124,7 @@ class Walk {
       next.node = &at_.node->items[index];
       keep(item_of(at_, *next.node));
     } else if (at_.def && at_.def->type == KeyType::kSection && at_.def->section->each) {
-      if (!next.node) return false;  // a name that the file lacks
+      if (!next.node) return false;  // a name that the file does not contain
       keep({*at_.def->section->each});
     } else {
       keep(known_keys(at_));
@@ -133,7 +135,7 @@ class Walk {
     return next.node || next.def;
   }
 
-  /// What may follow here.
+  /// Returns the possible continuations of the path.
   std::vector<std::string> continuations() {
     std::vector<std::string> found;
     const auto add = [&](const std::string& key, const yaml::Node* node, const KeyDef* def) {
@@ -158,7 +160,7 @@ class Walk {
   void keep(std::vector<KeyDef> keys) { kept_.push_back(std::move(keys)); }
 
   const KeyDef file_;
-  std::vector<std::vector<KeyDef>> kept_;  // those that `at_` was or is one of
+  std::vector<std::vector<KeyDef>> kept_;  // keeps the definitions alive that `at_` points to
   Place at_;
 };
 

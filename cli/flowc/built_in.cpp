@@ -1,5 +1,6 @@
-// Texts that the build puts into flowc: `flowc init` writes templates, with the files that they
-// include, and says what to do next; `flowc help` shows topics. Lists of names for shells.
+// The texts that the build puts into flowc: `flowc init` writes templates with the files that they
+// include, and prints the next steps; `flowc help` shows topics. Also lists names for shell
+// completion.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -25,7 +26,7 @@
 namespace flow::cli {
 namespace {
 
-/// The heading of a document, without its marks.
+/// Returns the heading of a document without its Markdown marks.
 std::string title_of(std::string_view markdown) {
   const std::vector<Block> blocks = parse_markdown(markdown.substr(0, 4096));
   const auto heading = std::ranges::find(blocks, Block::Kind::kHeading, &Block::kind);
@@ -35,8 +36,8 @@ std::string title_of(std::string_view markdown) {
   return title;
 }
 
-/// Links to topics have the commands that show them: "hooks (`flowc help hooks`)". Tables have no
-/// room for them.
+/// Adds to each link to a topic the command that shows the topic: "hooks (`flowc help hooks`)".
+/// Tables have no room for the commands.
 std::string with_commands(std::string_view markdown) {
   static const std::regex kLink(R"(\[([^\]]+)\]\((?:\.\./|guide/|reference/)*()" +
                                 join(topic_names(), "|") + R"()\.md[^)]*\))");
@@ -52,7 +53,7 @@ Block row_table() { return {Block::Kind::kTable, 0, {}, {}, {{}}}; }
 
 using Names = std::vector<std::string>;
 
-/// The jobs of a job file, or of a plan, which is JSON with jobs in a list.
+/// Returns the names of the jobs of a job file, or of a plan, which is JSON with a list of jobs.
 Names jobs_of(const std::string& file) {
   std::string text = read_text(file);
   if (!text.starts_with('{')) return jobs_in(file, std::move(text));
@@ -84,7 +85,7 @@ Names names_of(const CompletionRequest& request) {
       if (request.kind == "jobs") more = jobs_of(file);
       if (request.kind == "paths") more = set_paths(file, read_text(file), request.word);
       names.insert(names.end(), more.begin(), more.end());
-    } catch (const RunError&) {  // no file, or no plan
+    } catch (const RunError&) {  // the file is missing or is not a plan
     }
   return names;
 }
@@ -92,7 +93,7 @@ Names names_of(const CompletionRequest& request) {
 int list_templates() {
   print_fitted("flowc init NAME writes NAME.yaml, a commented job file to start from:\n");
   for (const Template& one : templates()) {
-    // The first line of each says what it is.
+    // The first line of each template describes it.
     const std::string_view line = one.text.substr(0, one.text.find('\n'));
     print_fitted(
         fmt::format("  {:<18}{}\n", one.name, line.starts_with("# ") ? line.substr(2) : line));
@@ -115,7 +116,7 @@ void replace_in_comment(std::string& text, const std::string& from, const std::s
     text.replace(at, from.size(), to);
 }
 
-/// The template's text; its leading comment names this file, and the data next to it.
+/// Returns the template's text. Its leading comment names the new file and the data next to it.
 std::string text_for(const Template& one, const fs::path& path) {
   const auto quoted = [](const fs::path& name) { return escaped(command_line({{name.string()}})); };
   std::string text(one.text);
@@ -124,7 +125,7 @@ std::string text_for(const Template& one, const fs::path& path) {
   return text;
 }
 
-/// "flowrun train lenet.yaml", or "flowrun hooks.yaml" where that is the only job.
+/// Returns "flowrun train lenet.yaml", or "flowrun hooks.yaml" if the file has only one job.
 std::string first_run(const fs::path& path, const std::string& text) {
   const std::vector<std::string> jobs = jobs_in(path.string(), text);
   std::vector<std::string> words = {"flowrun", path.string()};
@@ -138,7 +139,8 @@ void write_template(const fs::path& path, const std::string& text) {
   write_text_atomically(path, fmt::format("# yaml-language-server: $schema={}\n{}", kSchema, text));
 }
 
-/// The templates that a template includes, which it names in one line: `include: [gpt2.yaml]`.
+/// Returns the templates that a template includes. It names them in one line: `include:
+/// [gpt2.yaml]`.
 std::vector<const Template*> included_by(const Template& one) {
   constexpr std::string_view kInclude = "\ninclude: [";
   const size_t at = one.text.find(kInclude);
@@ -150,7 +152,7 @@ std::vector<const Template*> included_by(const Template& one) {
   return included;
 }
 
-/// "data/mnist", "hooks": folders that the text reads files of.
+/// Returns the folders from which the text reads files: "data/mnist", "hooks".
 std::set<std::string> folders_in(std::string_view text) {
   constexpr std::string_view kData = "data/";
   std::set<std::string> folders;
@@ -162,7 +164,7 @@ std::set<std::string> folders_in(std::string_view text) {
   return folders;
 }
 
-/// Says where folders come from that are not next to the file: from jobs/, or from the user.
+/// Prints where to get the folders that are missing next to the file: from jobs/ or from the user.
 void print_missing_folders(std::string_view text, const fs::path& path) {
   std::vector<std::string> ours, users;
   for (const std::string& folder : folders_in(text)) {

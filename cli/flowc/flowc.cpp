@@ -1,4 +1,4 @@
-// flowc: checks job files and compiles them to plans.
+// flowc checks job files and compiles them to plans.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -22,7 +22,7 @@
 namespace flow::cli {
 namespace {
 
-/// An object a line on standard output. Returns whether there are no errors.
+/// Prints one JSON object per line on standard output. Returns true if there are no errors.
 bool check_as_json(const CompileRequest& request) {
   const CompileResult result = compile_text(request, read_job_file(request), {.objects = true});
   for (const OrderedJson& object : result.objects) print(json_line(object));
@@ -45,7 +45,7 @@ int check(const FlowcOptions& options) {
     request.file = file;
     try {
       if (json ? check_as_json(request) : check_aloud(request)) continue;
-    } catch (const RunError& error) {  // the other files are checked all the same
+    } catch (const RunError& error) {  // the other files are still checked
       if (json)
         print(json_line(unplaced_error(file, error.what(), error.hint())));
       else
@@ -65,7 +65,7 @@ void check_pass(const std::string& name) {
                      "use one of " + join(names, ", "));
 }
 
-/// "cpu (for a GPU, use --device gpu)", "cpu and gpu"; `asked`: the --device that was given.
+/// Returns "cpu (for a GPU, use --device gpu)" or "cpu and gpu". `asked` is the value of --device.
 std::string devices_of(const plan::Plan& plan, const std::string& asked) {
   const auto any = [&](plan::DeviceKind device) {
     return std::ranges::any_of(plan.jobs, [&](const plan::Job& job) {
@@ -116,7 +116,7 @@ int show_ops(const FlowcOptions& options) {
   return kDone;
 }
 
-/// Writes to standard output, unless `-o` names a file.
+/// Writes the text to standard output, or to the file that `-o` names.
 void deliver(const FlowcOptions& options, const std::string& text, Output kind,
              const std::vector<std::string>& sources = {}) {
   if (options.output.empty())
@@ -141,7 +141,7 @@ int write_schema(const FlowcOptions& options) {
   return kDone;
 }
 
-/// The command that describes what is called so; empty where nothing is.
+/// Returns the command that describes the given name, or an empty string if nothing has this name.
 std::string command_about(const FlowcOptions& options) {
   const std::string& name = options.topic;
   if (std::ranges::count(options.command_names, name) > 0) return name + " --help";
@@ -279,7 +279,8 @@ int run(int argc, char** argv) {
   declare(app, options);
   if (const int status = parse(app, argc, argv); status >= 0) return status;
   const auto given = [&](const Subcommand& each) { return app.got_subcommand(each.name); };
-  return std::ranges::find_if(kSubcommands, given)->run(options);  // the parser requires one
+  // The parser requires a subcommand, so one is found.
+  return std::ranges::find_if(kSubcommands, given)->run(options);
 }
 
 }  // namespace

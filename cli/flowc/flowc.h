@@ -1,5 +1,6 @@
-// flowc: its command line, texts that the build puts into it, what its subcommands share, and those
-// that have a file of their own. Functions that return an int return the exit status.
+// The declarations of flowc: its command line, the texts that the build puts into it, the functions
+// that its subcommands share, and the subcommands that have a file of their own. Functions that
+// return an int return the exit status.
 #pragma once
 
 #include <span>
@@ -15,29 +16,29 @@
 
 namespace flow::cli {
 
-/// The job files of jobs/, which `flowc init` starts new ones from.
+/// A job file of jobs/, from which `flowc init` creates new job files.
 struct Template {
   std::string_view name;  // "lenet"
   std::string_view text;
 };
 
-/// Sorted by name.
+/// Returns the templates, sorted by name.
 std::span<const Template> templates();
 
-/// Folders of data that jobs/ has: "data/mnist".
+/// Returns the data folders of jobs/, such as "data/mnist".
 std::span<const std::string_view> data_folders();
 
 struct Guide {
   std::string_view name, text;  // Markdown
 };
-/// docs/tutorial.md and docs/guide/*.md, as they were when this was compiled.
+/// Returns docs/tutorial.md and docs/guide/*.md with their contents at compile time.
 std::span<const Guide> guides();
 
-/// What completions of shells ask for: names that depend on a file, or that are a table's.
+/// The request of a shell completion for names that depend on a file or come from a table.
 struct CompletionRequest {
   std::string kind;                // "jobs", "paths", "ops", "codes", "topics", ...
-  std::string word;                // "paths": what has been typed of it
-  std::vector<std::string> files;  // "jobs", "paths": job files or plans
+  std::string word;                // for "paths": the part that the user has typed
+  std::vector<std::string> files;  // for "jobs" and "paths": job files or plans
 };
 
 /// The options of all subcommands.
@@ -45,39 +46,41 @@ struct FlowcOptions {
   std::vector<std::string> files;
   std::string file, output, device, format = "table", code, op, other, start;
   std::string job, dump_after, schema = "job", topic;
-  std::vector<std::string> weights;     // of `names`
-  std::string checkpoint;               // of `export`
-  std::vector<std::string> load, only;  // of `export`
-  std::vector<std::string> dimensions;  // of `import`
+  std::vector<std::string> weights;     // for `names`
+  std::string checkpoint;               // for `export`
+  std::vector<std::string> load, only;  // for `export`
+  std::vector<std::string> dimensions;  // for `import`
   CompletionRequest completion;
   std::vector<std::string> sets, command_names, diffs;
-  bool force = false;                                                 // of `report`
-  bool commands = false, memory = false, steps = false, all = false;  // of `show`
-  int ranks = 0;                                                      // of `show`
+  bool force = false;                                                 // for `report`
+  bool commands = false, memory = false, steps = false, all = false;  // for `show`
+  int ranks = 0;                                                      // for `show`
   bool gradients = false, hooks = false, values = false;
   bool full = false, minimal = false;
-  bool ema = false, json = false;  // of `names` and `export`
+  bool ema = false, json = false;  // for `names` and `export`
 };
 
-/// What the options say of compiling `options.file`.
+/// Returns the request to compile `options.file` according to the options.
 CompileRequest request_of(const FlowcOptions& options);
 
-/// Writes where `-o` says (`-` is standard output). RequestError as from check_output, and where
-/// that is one of the files that the text was made from.
+/// Writes the text to the file that `-o` names, or to standard output for `-`. Throws the
+/// RequestErrors of check_output, also if the output is one of the files that the text was made
+/// from.
 void write_output(const FlowcOptions& options, const std::string& text, Output kind,
                   const std::vector<std::string>& sources = {});
 
-/// RequestError where the file exists, or its directory does not.
+/// Throws RequestError if the file exists or its directory does not.
 void check_new_file(const fs::path& path);
 
-/// Writes a new file, all or nothing, and returns when it is on the disk.
+/// Writes a new file completely or not at all, and returns after the file is on the disk.
 void write_new_file(const fs::path& path, std::string_view bytes);
 
-/// The error for a name that is not among `names`; `otherwise`: the hint where none is like it.
+/// Returns the error for a name that is not in `names`. `otherwise` is the hint if no name is
+/// similar.
 RequestError unknown_name(const std::string& what, const std::string& name,
                           const std::vector<std::string>& names, const std::string& otherwise);
 
-/// Each function adds the flags of one subcommand, which fill `options`.
+/// Each of these functions adds the flags of one subcommand. The flags fill `options`.
 void declare_check(Flags flags, FlowcOptions& options);
 void declare_build(Flags flags, FlowcOptions& options);
 void declare_show(Flags flags, FlowcOptions& options);
@@ -94,48 +97,51 @@ void declare_explain(Flags flags, FlowcOptions& options);
 void declare_help(Flags flags, FlowcOptions& options);
 void declare_complete(Flags flags, FlowcOptions& options);
 
-/// `flowc show`: prints tables, the plan or a picture. RequestError for options that exclude each
-/// other.
+/// Runs `flowc show`, which prints tables, the plan or a picture. Throws RequestError if options
+/// exclude each other.
 int show_file(const FlowcOptions& options);
 
-/// `flowc diff`: compares two job files or plans. kCheckFailed where the plans differ.
+/// Runs `flowc diff`, which compares two job files or plans. Returns kCheckFailed if the plans
+/// differ.
 int diff_files(const FlowcOptions& options);
 
-/// `flowc names`: prints which arrays of a file become which variables, and proposes rules for the
-/// others. kCheckFailed where a run could not load the file.
+/// Runs `flowc names`, which prints the variable for each array of a file and proposes rules for
+/// the arrays without a variable. Returns kCheckFailed if a run could not load the file.
 int list_names(const FlowcOptions& options);
 
-/// `flowc export`: writes the variables of a checkpoint as .safetensors or .npz.
+/// Runs `flowc export`, which writes the variables of a checkpoint as .safetensors or .npz.
 int export_weights(const FlowcOptions& options);
 
-/// Is the output of `export` a model of ONNX?
+/// Returns true if the output of `export` is an ONNX model.
 bool is_onnx(const FlowcOptions& options);
 
-/// `flowc export` of a predict job as a model of ONNX.
+/// Runs `flowc export` for a predict job and writes an ONNX model.
 int export_onnx(const FlowcOptions& options);
 
-/// `flowc import`: writes a model of ONNX as a job file, with its weights next to it.
+/// Runs `flowc import`, which writes an ONNX model as a job file with its weights next to it.
 int import_onnx(const FlowcOptions& options);
 
-/// `flowc init`: writes a job file and its schema, or lists the templates where none is named.
-/// RequestError where there is such a file, or no such template or folder.
+/// Runs `flowc init`, which writes a job file and its schema, or lists the templates if the options
+/// name none. Throws RequestError if the file exists, or if the template or the folder does not
+/// exist.
 int init_job_file(const FlowcOptions& options);
 
-/// `flowc report`: reads the run directories `options.files` and what `--diff` names, and writes
-/// one HTML file where `-o` says.
+/// Runs `flowc report`, which reads the run directories `options.files` and the files that `--diff`
+/// names, and writes one HTML file to the path that `-o` names.
 int write_report(const FlowcOptions& options);
 
-/// What `flowc help TOPIC` takes.
+/// Returns the topics that `flowc help TOPIC` accepts.
 std::vector<std::string> topic_names();
 
-/// `flowc help`: the list of topics, a line each.
+/// Returns the list of topics that `flowc help` prints, one per line.
 std::string list_topics(size_t columns);
 
-/// `flowc help TOPIC`: the text of a topic for a terminal; empty where there is no such topic.
+/// Returns the text of a topic for a terminal, as `flowc help TOPIC` prints it, or an empty string
+/// if there is no such topic.
 std::string topic_text(std::string_view name, size_t columns, bool color);
 
-/// `flowc complete`: a name a line. There is none where a file cannot be read or the kind is
-/// unknown, since an error would disturb who is typing.
+/// Returns the names that `flowc complete` prints, one per line. Returns an empty string if a file
+/// cannot be read or the kind is unknown, because an error message would disturb the user's typing.
 std::string completions_of(const CompletionRequest& request);
 
 }  // namespace flow::cli

@@ -1,4 +1,4 @@
-// Models of ONNX, out and in.
+// The export and import of ONNX models.
 
 #include <fmt/format.h>
 
@@ -24,7 +24,7 @@
 namespace flow::cli {
 namespace {
 
-/// The job that is named, or the only predict job.
+/// Returns the job of the given name, or the only predict job if no name is given.
 const plan::Job& job_to_export(const plan::Plan& plan, const std::string& name) {
   if (!name.empty()) return find_job(plan, name);
   std::vector<const plan::Job*> jobs;
@@ -38,10 +38,11 @@ const plan::Job& job_to_export(const plan::Plan& plan, const std::string& name) 
                      names.empty() ? "only predict jobs are exported" : "name one with --job");
 }
 
-/// The values of a job's variables.
+/// Reads the values of a job's variables.
 class JobVariables {
  public:
-  /// `load`: what --load names, or else the job's own.
+  /// `load` contains the arguments of --load. If it is empty, the values come from the paths that
+  /// the job itself loads.
   JobVariables(const plan::Plan& plan, const plan::Job& job, const std::vector<std::string>& load,
                bool ema)
       : state_({&job}) {
@@ -61,12 +62,13 @@ class JobVariables {
     exec::load(*stored, job, state_);
   }
 
-  /// REQUIRES: it is a variable of the job, asked for once.
+  /// Returns the value of a variable. REQUIRES: `tensor` is a variable of the job and has not been
+  /// taken before.
   Array take(const plan::Tensor& tensor) {
     const auto entry = std::ranges::find(state_.entries(), &tensor, &exec::State::Entry::tensor);
     return std::move(entry->value);
   }
-  /// Where they are from.
+  /// Describes the origin of the values.
   const std::string& source() const { return source_; }
 
  private:
@@ -74,7 +76,7 @@ class JobVariables {
   std::string source_ = "initial values";
 };
 
-/// NAME=SIZE of --dim.
+/// Parses the NAME=SIZE arguments of --dim.
 std::map<std::string, int64_t> dimensions_of(const FlowcOptions& options) {
   std::map<std::string, int64_t> sizes;
   for (const std::string& text : options.dimensions) {
@@ -89,7 +91,7 @@ std::map<std::string, int64_t> dimensions_of(const FlowcOptions& options) {
   return sizes;
 }
 
-/// RequestError where the job file has errors, which a model that is not valid makes.
+/// Throws RequestError if the job file has errors, which happens if the model is invalid.
 void require_compiles(const std::string& model, const fs::path& path, const std::string& text) {
   CompileRequest request;
   request.file = path.string();
@@ -126,7 +128,7 @@ int export_onnx(const FlowcOptions& options) {
   const auto loaded = load(request_of(of_job));
   if (!loaded) return kRequestWrong;
   const plan::Job& job = job_to_export(loaded->plan, options.job);
-  std::optional<JobVariables> variables;  // read when it is known that the job can be exported
+  std::optional<JobVariables> variables;  // read only after the job is known to be exportable
   const onnx::ExportedModel model = onnx::export_job(job, [&](const plan::Tensor& tensor) {
     if (!variables) variables.emplace(loaded->plan, job, options.load, options.ema);
     return variables->take(tensor);

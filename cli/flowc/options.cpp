@@ -1,4 +1,4 @@
-// The flags of flowc's subcommands, and what several of them do.
+// Declares the flags of flowc's subcommands, and implements what several subcommands share.
 #include "cli/flowc/flowc.h"
 
 #include <fmt/format.h>
@@ -151,7 +151,7 @@ void declare_help(Flags flags, FlowcOptions& options) {
 }
 
 void declare_complete(Flags flags, FlowcOptions& options) {
-  flags.hide();  // for completions of shells only
+  flags.hide();  // used only by shell completion
   flags.argument("KIND", options.completion.kind, "");
   flags.optional("FILE", options.completion.files, "");
   flags.value("--word", "", options.completion.word, "");

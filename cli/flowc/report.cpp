@@ -1,4 +1,4 @@
-// Reads runs, and puts the sections of the report together.
+// Reads runs and assembles the sections of the report.
 #include "cli/flowc/flowc.h"
 
 #include <fmt/format.h>
@@ -22,7 +22,8 @@ namespace {
 
 constexpr size_t kMostRuns = 100;
 
-/// Without what all have in front: "lr-0.1" of "runs/lr-0.1" and "runs/lr-0.2".
+/// Names the runs without the prefix that all of them share: "lr-0.1" for "runs/lr-0.1" next to
+/// "runs/lr-0.2".
 void name_runs(std::vector<RunData>& runs) {
   std::vector<fs::path> paths;
   for (const RunData& run : runs) {
@@ -58,7 +59,7 @@ void check_directories(const FlowcOptions& options) {
   }
 }
 
-/// Does the file have what a report begins with, or nothing?
+/// Returns true if the file is empty or begins like a report.
 bool is_replaceable(const fs::path& path) {
   std::string head(1024, '\0');
   File file = File::open_read(path);
@@ -66,7 +67,7 @@ bool is_replaceable(const fs::path& path) {
   return head.empty() || head.find("content=\"flowc report\"") != head.npos;
 }
 
-/// RequestError where the output would replace something else than a report.
+/// Throws RequestError if the output would replace a file that is not a report.
 void check_target(const FlowcOptions& options) {
   if (options.output == "-") return;
   check_reports({{"-o", options.output}}, options.diffs);
@@ -89,7 +90,7 @@ Report read_report(const FlowcOptions& options) {
   return report;
 }
 
-/// "lenet.yaml, train", as far as it is known.
+/// Returns "lenet.yaml, train", or only the parts that are known.
 std::string title_of(const Report& report) {
   std::set<std::string> sources, jobs;
   for (const RunData& run : report.runs) {

@@ -1,4 +1,4 @@
-// `flowc show` and `flowc diff`.
+// Implements `flowc show` and `flowc diff`.
 #include "cli/flowc/flowc.h"
 
 #include <fmt/format.h>
@@ -22,7 +22,7 @@
 namespace flow::cli {
 namespace {
 
-/// The option that asks for a table other than the usual one.
+/// Returns the option that requests a table other than the default one.
 std::optional<std::string> view_of(const FlowcOptions& options) {
   std::optional<std::string> view;
   for (const auto& [given, name] : {std::pair{options.steps, "--steps"},
@@ -38,7 +38,7 @@ std::optional<std::string> view_of(const FlowcOptions& options) {
   return view;
 }
 
-/// The job's entries as its author wrote them, or as its plan shows them.
+/// Returns the job's entries as its author wrote them, or as its plan shows them.
 std::vector<WrittenEntry> entries_of(const LoadedPlan& loaded, const plan::Job& job) {
   const auto written = loaded.entries.find(job.name);
   return written == loaded.entries.end() ? entries_of_plan(job) : written->second;
@@ -53,7 +53,7 @@ std::string show_text(const LoadedPlan& loaded, const plan::Job& job, const Flow
                   columns_of(stdout));
 }
 
-/// A picture is of one job.
+/// Draws a picture, which shows one job.
 int draw(const LoadedPlan& loaded, const FlowcOptions& options) {
   const plan::Plan& plan = loaded.plan;
   if (plan.jobs.size() > 1)
@@ -68,7 +68,7 @@ int draw(const LoadedPlan& loaded, const FlowcOptions& options) {
   return kDone;
 }
 
-/// The job of that name; for a whole plan, with those that it calls.
+/// Returns the job of the given name. For a whole plan, also returns the jobs that it calls.
 std::vector<plan::Job> chosen_jobs(const plan::Plan& plan, const std::string& name, bool whole) {
   std::vector<plan::Job> chosen = {find_job(plan, name)};
   for (size_t i = 0; whole && i < chosen.size(); ++i)
@@ -78,13 +78,13 @@ std::vector<plan::Job> chosen_jobs(const plan::Plan& plan, const std::string& na
   return chosen;
 }
 
-/// The job of that name, or null.
+/// Returns the job of the given name, or null.
 const plan::Job* job_of(const plan::Plan& plan, const std::string& name) {
   const auto job = std::ranges::find(plan.jobs, name, &plan::Job::name);
   return job == plan.jobs.end() ? nullptr : &*job;
 }
 
-/// What differs, job by job. A plan does not have all that a job file says of entries.
+/// Prints the differences job by job. A plan has less information about entries than a job file.
 void print_diff(const LoadedPlan& a, const LoadedPlan& b,
                 const std::vector<plan::Difference>& found) {
   const auto written = [&](const LoadedPlan& loaded, const plan::Job& job) {

@@ -1,4 +1,4 @@
-// `flowc names` and `flowc export`.
+// Implements `flowc names` and `flowc export`.
 #include "cli/flowc/flowc.h"
 
 #include <fmt/format.h>
@@ -27,15 +27,15 @@ using exec::MappedVariable;
 using exec::StoredItem;
 using exec::UnusedArray;
 
-/// What `flowc names` prints.
+/// The information that `flowc names` prints.
 struct NamesReport {
   std::string job, weights;
   bool has_rules = false;
   exec::NameMap map;
 
-  /// Is the array a problem? Without rules, arrays without a variable are ignored.
+  /// Returns true if the array is a problem. Without rules, arrays without a variable are ignored.
   bool is_wrong(const UnusedArray& array) const { return has_rules && !array.ignored(); }
-  /// Could a run load the file?
+  /// Returns true if a run could load the file.
   bool matches() const {
     return std::ranges::all_of(map.variables,
                                [](const MappedVariable& one) { return one.problem.empty(); }) &&
@@ -43,7 +43,7 @@ struct NamesReport {
   }
 };
 
-/// `!` where something is wrong.
+/// Returns `!` if something is wrong.
 std::string mark(bool wrong) { return wrong ? "!" : ""; }
 
 std::string shape_and_dtype(const StoredItem& item) {
@@ -59,7 +59,7 @@ Table variables_table(const NamesReport& report) {
     std::string name = variable.wanted.name, shape = variable.wanted.shape.str(),
                 flag = mark(!variable.problem.empty()), problem = variable.problem;
     if (variable.arrays.empty()) table.row({flag, name, shape, "", "", "", problem});
-    for (const StoredItem& item : variable.arrays) {  // further arrays on lines of their own
+    for (const StoredItem& item : variable.arrays) {  // Each further array is on a separate line.
       table.row(
           {flag, name, shape, item.name, shape_and_dtype(item), rule_text(variable.rule), problem});
       name = shape = flag = problem = "";
@@ -77,7 +77,8 @@ Table unused_table(const NamesReport& report) {
   return table;
 }
 
-/// Rules that no array is left for: mistakes, or for another form of the file.
+/// Lists the rules that match no remaining array. They are mistakes, or belong to another variant
+/// of the file.
 std::string idle_rules(const NamesReport& report) {
   const auto& rules = report.map.idle_rules;
   if (rules.empty()) return "";
@@ -129,7 +130,7 @@ OrderedJson to_json(const plan::NameRule& rule) {
   return json;
 }
 
-/// Tables, counts, and proposed rules as YAML.
+/// Returns the tables, the counts, and the proposed rules as YAML.
 std::string names_text(const NamesReport& report) {
   std::string text = variables_table(report).str();
   if (!report.map.unused.empty()) text += "\n" + unused_table(report).str();
@@ -180,14 +181,14 @@ std::string names_json(const NamesReport& report) {
   return json_text(json);
 }
 
-/// The job and those that it calls: a run loads the variables of all of them.
+/// Returns the job and the jobs that it calls, because a run loads the variables of all of them.
 std::vector<const plan::Job*> jobs_with(const plan::Plan& plan, const plan::Job& job) {
   std::vector<const plan::Job*> jobs = plan::sub_jobs_of(plan, job);
   jobs.insert(jobs.begin(), &job);
   return jobs;
 }
 
-/// Do the jobs load the same variables by the same rules?
+/// Returns true if the two jobs load the same variables by the same rules.
 bool load_alike(const plan::Plan& plan, const plan::Job& a, const plan::Job& b) {
   const auto rules_of = [](const plan::Job& job) {
     std::vector<std::string> texts;
@@ -204,8 +205,8 @@ bool load_alike(const plan::Plan& plan, const plan::Job& a, const plan::Job& b) 
   return rules_of(a) == rules_of(b) && variables_of(a) == variables_of(b);
 }
 
-/// The job that is named or, where none is, the only one that can be meant: one with rules for
-/// names, else any; of jobs that load alike the first.
+/// Returns the job of the given name. Without a name, returns the only candidate: a job with rules
+/// for names if there is one, else any job. Among jobs that load alike, the first one counts.
 const plan::Job& job_for_names(const plan::Plan& plan, const std::string& name) {
   if (!name.empty()) return find_job(plan, name);
   std::vector<const plan::Job*> jobs;
@@ -221,7 +222,7 @@ const plan::Job& job_for_names(const plan::Plan& plan, const std::string& name) 
   return *jobs[0];
 }
 
-/// The variables to write: those that a glob of `only` matches, or where there is none, all.
+/// Returns the variables to write: those that a glob of `only` matches, or all if `only` is empty.
 std::vector<exec::StoredItem> items_to_write(const exec::StoredVariables& stored,
                                              const std::vector<std::string>& only) {
   std::vector<exec::StoredItem> items = exec::weights_in(stored);

@@ -1,4 +1,5 @@
-// `flowdiff calibrate`: runs a job with several settings and writes tolerances from the spread.
+// Implements `flowdiff calibrate`, which runs a job with several settings and derives tolerances
+// from the spread of the results.
 #include "cli/flowdiff/commands.h"
 
 #include <fmt/format.h>
@@ -15,7 +16,7 @@
 namespace flow::cli {
 namespace {
 
-/// What a run does otherwise than the reference.
+/// The settings in which a run differs from the reference.
 struct Variation {
   std::string name;
   std::vector<std::string> words = {};
@@ -37,13 +38,13 @@ std::vector<Variation> variations(const std::string& job) {
           {"float64", set("precision", "float64")}};
 }
 
-/// They say nothing of a job in which rows are not alike.
+/// Returns the permutations, which are meaningless for a job whose rows are not alike.
 std::vector<Variation> permutations() {
   return {{"rows in another order", {"--permute-rows", "1"}},
           {"rows in a third order", {"--permute-rows", "2"}}};
 }
 
-/// The flags of the job, as every run has them.
+/// Returns the flags of the job that all runs share.
 std::vector<std::string> flags_of(const CalibrateOptions& options) {
   std::vector<std::string> words;
   for (const std::string& set : options.sets) words.insert(words.end(), {"--set", set});
@@ -52,7 +53,7 @@ std::vector<std::string> flags_of(const CalibrateOptions& options) {
   return words;
 }
 
-/// The command that measures again.
+/// Returns the command that repeats the measurement.
 std::string repeating_command(const CalibrateOptions& options) {
   std::vector<std::string> words = {"flowdiff", "calibrate", options.job, options.file};
   for (std::string& word : flags_of(options)) words.push_back(std::move(word));
@@ -64,7 +65,7 @@ class Runner {
  public:
   explicit Runner(const CalibrateOptions& options) : options_(options) {}
 
-  /// The directory of a run; nothing where flowrun refuses, which is reported.
+  /// Returns the directory of a run, or nothing if flowrun refuses the run, after reporting that.
   std::optional<fs::path> run(const Variation& variation) {
     const fs::path out = flowrun_.directory() / std::to_string(++count_);
     std::vector<std::string> words = {options_.job, options_.file, "-o",
@@ -95,7 +96,7 @@ void print_spreads(const std::vector<compare::ArraySpread>& spreads) {
   print(table.str());
 }
 
-/// RequestError unless the output is new or, with --force, a file of tolerances.
+/// Throws RequestError unless the output is new or, with --force, a file of tolerances.
 void check_target(const CalibrateOptions& options) {
   std::error_code unknown;
   const fs::path path = options.output;

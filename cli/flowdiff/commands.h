@@ -1,4 +1,4 @@
-// The commands of flowdiff: their options, what they share, and what each does.
+// The commands of flowdiff: their options, the parts that they share, and their functions.
 #pragma once
 
 #include <cstdint>
@@ -19,7 +19,7 @@ class App;
 
 namespace flow::cli {
 
-/// `flowdiff GOLDEN OUT`, with --first and with --self-test.
+/// The options of `flowdiff GOLDEN OUT`, also with --first or --self-test.
 struct CompareOptions {
   std::string golden, out;
   std::optional<std::string> relative, absolute;
@@ -27,23 +27,23 @@ struct CompareOptions {
   std::optional<std::string> json, junit, markdown;
   bool brief = false, append = false, strict = false, self_test = false;
   bool first = false, no_rerun = false;
-  std::optional<std::string> output;  // of --first
+  std::optional<std::string> output;  // for --first
 };
 
-/// Adds the arguments and flags of that command to the program.
+/// Adds the arguments and flags of this command to the program.
 void declare_compare(CLI::App& app, CompareOptions& options);
 
-/// Compares, prints and writes reports; the exit status.
+/// Compares, prints and writes reports. Returns the exit status.
 int run_compare(const CompareOptions& options);
 
-/// Finds the step and the tensor in which two runs part: compares fingerprints, makes both runs
-/// again up to that step, prints and writes reports; the exit status.
+/// Finds the step and the tensor at which two runs diverge: compares fingerprints, repeats both
+/// runs up to that step, prints and writes reports. Returns the exit status.
 int run_first(const CompareOptions& options);
 
-/// Prints which faults the tolerances of GOLDEN let through; the exit status.
+/// Prints which faults the tolerances of GOLDEN let through. Returns the exit status.
 int run_self_test(const CompareOptions& options);
 
-/// `flowdiff calibrate JOB FILE -o tolerances.yaml`.
+/// The options of `flowdiff calibrate JOB FILE -o tolerances.yaml`.
 struct CalibrateOptions {
   std::string job, file, output;
   std::vector<std::string> sets, watches;
@@ -56,17 +56,17 @@ CLI::App* declare_calibrate(CLI::App& app, CalibrateOptions& options);
 
 int run_calibrate(const CalibrateOptions& options);
 
-/// Starts runs for a command that needs them.
+/// Starts flowrun for a command that needs runs.
 class FlowrunChild {
  public:
-  /// `program`: the one that needs the runs, for the names of its temporary files.
+  /// `program` is the program that needs the runs. The names of temporary files begin with it.
   explicit FlowrunChild(const std::string& program) : work_(program) {}
 
-  /// Runs `flowrun WORDS...` and waits; empty where it succeeded, else the first line that it
-  /// printed.
+  /// Runs `flowrun WORDS...` and waits for it. Returns an empty string on success, else the first
+  /// line that flowrun printed.
   std::string run(const std::vector<std::string>& words,
                   const std::map<std::string, std::string>& environment = {}) const;
-  /// The directory for what runs write, which is removed in the end.
+  /// Returns the directory for the output of runs. The destructor removes it.
   const fs::path& directory() const { return work_.path(); }
 
  private:
@@ -74,20 +74,22 @@ class FlowrunChild {
   const WorkDirectory work_;
 };
 
-/// A run made again up to one of its steps, on this machine.
+/// Repeats a run up to one of its steps on this machine.
 class Rerun {
  public:
-  /// Plans a run of the steps up to and including `step`, in the directory, from the run's newest
-  /// checkpoint at or before step `from`, else from step 0. Writes nothing.
+  /// Plans a run of the steps up to and including `step` in the directory. It starts from the run's
+  /// newest checkpoint at or before step `from`, or from step 0 if there is none. Writes nothing.
   Rerun(const compare::FingerprintedRun& run, int64_t from, int64_t step, fs::path directory);
 
-  /// Why it cannot be made here: another machine, a pipe, a loop; empty where it can.
+  /// Returns the reason why the run cannot be repeated on this machine (another machine, a pipe, a
+  /// loop), or an empty string if it can.
   const std::string& obstacle() const { return obstacle_; }
-  /// Can it be made elsewhere, if not here?
+  /// Returns true if the run can be repeated, on this machine or on another one.
   bool is_repeatable() const { return is_repeatable_; }
-  /// The command with more words, as a user types it.
+  /// Returns the command, extended by `more`, as a user types it.
   std::string command(const std::vector<std::string>& more) const;
-  /// Makes it; empty where it succeeded, else what flowrun said. REQUIRES: no obstacle.
+  /// Repeats the run. Returns an empty string on success, else the message of flowrun. REQUIRES:
+  /// obstacle() is empty.
   std::string run(const FlowrunChild& flowrun, const std::vector<std::string>& more) const;
 
  private:
@@ -98,7 +100,7 @@ class Rerun {
   const compare::RunFacts record_;
   const int64_t step_;
   const fs::path directory_;
-  fs::path checkpoint_;  // empty: from step 0
+  fs::path checkpoint_;  // empty if the run starts from step 0
   std::string obstacle_;
   bool is_repeatable_ = true;
 };

@@ -1,5 +1,6 @@
-// `flowdiff GOLDEN OUT`: compares the .npy files of two runs, folders or files. The tolerances.yaml
-// of a golden folder becomes rules. `flowdiff --self-test GOLDEN`: would these notice?
+// Implements `flowdiff GOLDEN OUT`, which compares the .npy files of two runs, folders or files and
+// applies the tolerances.yaml of a golden folder, and `flowdiff --self-test GOLDEN`, which checks
+// whether the tolerances would detect injected faults.
 #include "cli/flowdiff/commands.h"
 
 #include <fmt/format.h>
@@ -53,7 +54,7 @@ compare::ToleranceRule read_rule(const std::string& text) {
                         read_tolerance(text.substr(comma + 1), "--tol")}};
 }
 
-/// The folder's rules, and after them, which override them, those of the command line.
+/// Returns the folder's rules followed by those of the command line, which take precedence.
 compare::ToleranceRules rules_of(const CompareOptions& options,
                                  std::vector<compare::ToleranceRule> of_folder) {
   compare::ToleranceRules rules;
@@ -64,8 +65,8 @@ compare::ToleranceRules rules_of(const CompareOptions& options,
   return rules;
 }
 
-/// RequestError for a glob of the command line that matches none of the names: it would loosen or
-/// tighten nothing in silence.
+/// Throws RequestError if a glob of the command line matches none of the names. The glob would
+/// otherwise have no effect, and no message would mention it.
 void check_globs(const CompareOptions& options, const std::vector<std::string>& names) {
   if (names.empty()) return;
   const auto check = [&names](const char* flag, const std::string& glob) {
@@ -80,7 +81,7 @@ void check_globs(const CompareOptions& options, const std::vector<std::string>& 
   for (const std::string& glob : options.ignored) check("--ignore", glob);
 }
 
-/// RequestError where a report of the options cannot be written.
+/// Throws RequestError if a report that the options request cannot be written.
 void check_diff_reports(const CompareOptions& options) {
   if (options.append && !options.markdown)
     throw RequestError("--md-append requires --md FILE", "name the file to append to: --md FILE");
@@ -88,12 +89,12 @@ void check_diff_reports(const CompareOptions& options) {
                 {options.golden, options.out});
 }
 
-/// How each report is made, if it is asked for.
+/// The functions that make each requested report.
 struct ReportTexts {
   std::function<std::string()> json, junit, markdown;
 };
 
-/// Writes those that are asked for. True where one took the place of the table on standard output.
+/// Writes the requested reports. Returns true if one of them replaced the table on standard output.
 bool write_diff_reports(const CompareOptions& options, const ReportTexts& texts) {
   bool to_output = false;
   if (options.json) to_output |= write_report_file(*options.json, texts.json());
@@ -103,10 +104,10 @@ bool write_diff_reports(const CompareOptions& options, const ReportTexts& texts)
   return to_output;
 }
 
-/// The tolerances.yaml of a golden folder as rules of a comparison.
+/// The rules for a comparison from the tolerances.yaml of a golden folder.
 class FolderTolerances {
  public:
-  /// Reads the file of `golden`, if it has one. REQUIRES: `golden` outlives this.
+  /// Reads the file of `golden` if it has one. REQUIRES: `golden` outlives this object.
   explicit FolderTolerances(const Side& golden) : golden_(golden) {
     const fs::path path = golden.path / kTolerancesFile;
     std::error_code unknown;
@@ -131,8 +132,8 @@ class FolderTolerances {
     return rules;
   }
 
-  /// Reports what is wrong in the file, also globs that match none of the names and steps that no
-  /// array has, on standard error. False after an error.
+  /// Reports the problems of the file on standard error, including globs that match none of the
+  /// names and steps that no array has. Returns false after an error.
   bool check(const std::vector<std::string>& names) {
     if (!file_) return true;
     if (!file_->diags().has_errors()) {
@@ -159,7 +160,7 @@ std::vector<std::string> names_of(const Side& golden, const Side& out) {
   return names;
 }
 
-/// Job files and plans are for `flowc diff`.
+/// Rejects job files and plans, which `flowc diff` compares.
 void check_kind(const std::string& path) {
   const std::string extension = fs::path(path).extension();
   std::error_code unknown;
@@ -170,7 +171,7 @@ void check_kind(const std::string& path) {
           "compare job files and plans with `flowc diff`");
 }
 
-/// What golden.json says of changes by hand: doubts of arrays, and notes.
+/// Adds the manual changes that golden.json reveals: doubts about arrays, and notes.
 void compare_with_record(const Side& golden, DiffReport& report) {
   const auto record = compare::read_golden_record(golden.path);
   if (!record) return;
@@ -189,7 +190,8 @@ void compare_with_record(const Side& golden, DiffReport& report) {
         fmt::format("golden was removed by hand after {}: {}", record->date, escaped(name)));
 }
 
-/// Tolerances of 1 and more accept zeros, whatever golden is.
+/// Adds a note for each relative tolerance of 1 or more, which accepts zeros regardless of the
+/// golden values.
 void note_wide_tolerances(const compare::ToleranceRules& rules, std::vector<std::string>& notes) {
   const auto note = [&notes](const std::string& where, double relative) {
     if (relative >= 1)
@@ -254,16 +256,17 @@ int exit_status_of(const DiffReport& report) {
   return outcome == Outcome::kFailed ? kCheckFailed : kDone;
 }
 
-// What tolerances let through ---------------------------------------------------------------------
+// Faults that the tolerances let through ----------------------------------------------------------
 
-/// "up to 1 %" of sizes that are numbers, as smaller ones pass, too; "to float16"; "any".
+/// Returns "up to 1 %" if the sizes are numbers, because smaller faults also pass, a list such as
+/// "to float16" for other sizes, or "any" if there are no sizes.
 std::string sizes_text(const MissedFault& fault) {
   if (fault.sizes.empty()) return "any";
   const bool numbers = fault.sizes.front().find('%') != std::string::npos;
   return numbers ? "up to " + fault.sizes.front() : join(fault.sizes, ", ");
 }
 
-/// "66 of 80 faults found"
+/// Returns a text such as "66 of 80 faults found".
 std::string self_test_summary(const SelfTest& test) {
   return fmt::format("{} of {} found", test.found,
                      counted(static_cast<uint64_t>(test.injected), "fault"));
@@ -281,7 +284,7 @@ std::string self_test_json(const std::string& golden, const SelfTest& test) {
   return json_text(json);
 }
 
-/// A case an array. `strict`: it fails where a fault passes.
+/// Writes one JUnit test case per array. With `strict`, a case fails if a fault passes undetected.
 std::string self_test_junit(const SelfTest& test, bool strict) {
   std::vector<JunitCase> cases;
   for (const SelfTest::Array& array : test.arrays) {
@@ -303,7 +306,7 @@ std::string self_test_junit(const SelfTest& test, bool strict) {
   return junit("flowdiff --self-test", cases, lines);
 }
 
-/// A summary and a table of at most 50 faults that pass.
+/// Returns a summary and a table of at most 50 faults that pass undetected.
 std::string self_test_markdown(const SelfTest& test) {
   constexpr size_t kMostRows = 50;
   std::string text = fmt::format("**{}**\n", self_test_summary(test));

@@ -1,4 +1,4 @@
-// Finds where two runs part, and leaves what that step read and made.
+// Finds the first difference of two runs, and saves what that step read and computed.
 #include "cli/flowdiff/commands.h"
 
 #include <fmt/format.h>
@@ -28,17 +28,17 @@ using compare::Divergence;
 using compare::DivergenceReport;
 using compare::FingerprintedRun;
 
-/// What became of the two runs that were made again.
+/// The result of repeating the two runs.
 struct Captured {
-  fs::path directory;  // with golden/ and out/; empty: nothing was captured
-  std::optional<compare::Comparison> arrays = {};  // of the two
-  std::vector<std::string> notes = {};             // why not, and commands
-  bool recurs = true;                              // the difference is in the arrays, too
+  fs::path directory;  // contains golden/ and out/; empty if nothing was captured
+  std::optional<compare::Comparison> arrays = {};  // compares the captured arrays of the two runs
+  std::vector<std::string> notes = {};             // the reason for a failed capture, and commands
+  bool recurs = true;                              // true if the captured arrays differ, too
 };
 
 struct FirstReport {
   DivergenceReport found;
-  std::optional<DivergenceReport> closer = {};  // of the steps between two fingerprints, made again
+  std::optional<DivergenceReport> closer = {};  // the repeated steps between two fingerprints
   Captured captured = {};
   std::string plans = {};
   std::vector<std::string> data = {};
@@ -69,8 +69,8 @@ std::string place_text(const std::string& where) {
   return where.empty() ? "" : fmt::format(" ({})", where);
 }
 
-/// What the tensor is: "made by lenet/conv1/conv", "input", "variable at the beginning of the
-/// step".
+/// Returns the kind of the tensor: "made by lenet/conv1/conv", "input", or "variable at the
+/// beginning of the step".
 std::string kind_text(const Divergence& first) {
   switch (first.kind) {
     case Divergence::Kind::kInput:
@@ -83,7 +83,7 @@ std::string kind_text(const Divergence& first) {
   return "made by " + first.made_by;
 }
 
-/// When the variable changed, as far as fingerprints tell.
+/// Describes when the variable changed, as far as the fingerprints show.
 std::string hint_for_variable(const Divergence& first) {
   if (first.kind != Divergence::Kind::kVariable) return {};
   if (!first.agreed_at) return "no earlier step is recorded: the runs may begin differently";
@@ -134,14 +134,14 @@ std::vector<std::string> lines_of(const FirstReport& report) {
   return lines;
 }
 
-/// Both sides again, where that is possible here.
+/// Repeats both runs if this machine can.
 class Reruns {
  public:
   Reruns(const FingerprintedRun& golden, const FingerprintedRun& out)
       : golden_(golden), out_(out) {}
 
-  /// The steps between the fingerprints of two steps, each with its own; nothing where that cannot
-  /// be had, for which there are notes then.
+  /// Repeats the steps between two fingerprints and records a fingerprint of each. Returns nothing
+  /// and adds notes if that is impossible.
   std::optional<DivergenceReport> look_closer(const Divergence& first,
                                               std::vector<std::string>& notes) const {
     const std::vector<std::string> more = {"--fingerprint=1", "--fingerprint-size", "1024"};
@@ -166,7 +166,8 @@ class Reruns {
     exact.relative = exact.absolute = 0;
     captured.arrays = compare::compare_sides(compare::list_side(to / "golden"),
                                              compare::list_side(to / "out"), exact);
-    // Constants are no golden's here: they prove as much as other arrays.
+    // Clears doubts about constant arrays. They do not come from a golden folder, so they prove as
+    // much as other arrays.
     for (compare::ArrayDifference& array : captured.arrays->arrays) {
       array.doubts.clear();
       if (array.verdict == compare::Verdict::kMistrusted) array.verdict = compare::Verdict::kEqual;
@@ -176,7 +177,7 @@ class Reruns {
   }
 
  private:
-  /// Both, or none where one of them cannot be made here.
+  /// Runs both, or neither if this machine cannot repeat one of them.
   bool run(const fs::path& work, int64_t from, int64_t step, const std::vector<std::string>& more,
            std::vector<std::string>& notes) const {
     const Rerun reruns[] = {{golden_, from, step, work / "golden"},
@@ -189,7 +190,8 @@ class Reruns {
     return true;
   }
 
-  /// Why the runs were not made again, and the commands that make them. Returns false.
+  /// Adds notes with the reason why the runs were not repeated and with the commands that repeat
+  /// them. Returns false.
   bool explain(const std::string& problem, int64_t from, int64_t step,
                const std::vector<std::string>& more, std::vector<std::string>& notes) const {
     notes.push_back("not run again: " + problem);

@@ -1,4 +1,4 @@
-// flowdiff: compares the .npy files of two runs, folders or files, and keeps golden ones.
+// flowdiff compares the .npy files of two runs, folders or files, and maintains golden folders.
 #include <fmt/format.h>
 
 #include <functional>
@@ -101,7 +101,7 @@ constexpr const char* kFooter =
     "  flowdiff --first runs/lenet-train-001 runs/lenet-train-002\n"
     "  flowdiff update golden out --reason 'learning rate schedule fixed'";
 
-/// Runs a command that runs jobs, so that a signal leaves no temporary directory.
+/// Runs a command that runs jobs. A signal stops it without leaving a temporary directory behind.
 int stoppable(const std::function<int()>& command) {
   catch_stop_requests();
   try {
@@ -122,7 +122,7 @@ int run(int argc, char** argv) {
   CLI::App* const updating = declare_update(app, update);
   CLI::App* const calibrating = declare_calibrate(app, calibrate);
   for (CLI::App* command : {updating, calibrating}) command->group("Commands");
-  // The parser takes the name of a command for an argument that is required.
+  // The parser would treat the name of a command as the required argument.
   for (const CLI::App* command : {updating, calibrating})
     if (argc > 1 && command->get_name() == argv[1]) app.get_option("GOLDEN")->required(false);
   app.footer(kFooter);

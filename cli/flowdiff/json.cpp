@@ -1,4 +1,4 @@
-// What flowdiff found, as JSON, written and read.
+// Writes and reads the results of flowdiff as JSON.
 #include <fmt/format.h>
 
 #include <cmath>
@@ -91,7 +91,8 @@ OrderedJson json_array(const ArrayDifference& array) {
   return json;
 }
 
-/// A name that is one of a table's; RequestError where it is none.
+/// Returns the value that a table lists for `name`. Throws RequestError if the table has no such
+/// name.
 template <typename T>
 T known(const std::optional<T>& found, const char* what, const std::string& name) {
   if (!found) throw RequestError(fmt::format("unknown {} `{}`", what, name));
@@ -192,7 +193,7 @@ std::string diff_json(const DiffReport& report) {
 
 DiffReport read_diff_json(const Json& json) try {
   DiffReport report = read_report(json);
-  // Somebody may have changed the file: neither side of a contradiction is to be believed.
+  // The file may have been edited, so neither side of a contradiction is trustworthy.
   if (json.at("failed") != report.comparison.failed() ||
       json.at("mistrusted") != report.comparison.count(Verdict::kMistrusted) ||
       json.value("verdict", name_of(outcome_of(report))) != name_of(outcome_of(report)))

@@ -1,4 +1,4 @@
-// What flowdiff found, as a table for a terminal, as JUnit and as Markdown.
+// Formats the results of flowdiff as a table for a terminal, as JUnit and as Markdown.
 #include "cli/flowdiff/report.h"
 
 #include <fmt/format.h>
@@ -19,8 +19,8 @@ using compare::Verdict;
 
 struct VerdictWords {
   Verdict verdict;
-  const char* name;        // in a table, in JSON
-  const char *one, *many;  // in a summary, after a number
+  const char* name;        // used in tables and in JSON
+  const char *one, *many;  // used in a summary after a number
 };
 constexpr std::array kVerdicts = {
     VerdictWords{Verdict::kEqual, "equal", "equal", "equal"},
@@ -36,7 +36,7 @@ constexpr std::array kVerdicts = {
 
 std::string index_text(const std::vector<int64_t>& index) { return Shape(index).str(); }
 
-/// name, dtype, shape, max abs err, max rel err, over tolerance, verdict.
+/// The cells of a row: name, dtype, shape, max abs err, max rel err, over tolerance, verdict.
 using Cells = std::array<std::string, 7>;
 const Cells kTitles = {"array", "dtype", "shape", "max abs err", "max rel err", "over", "verdict"};
 
@@ -56,7 +56,7 @@ std::string worst_text(const char* what, const ArrayDifference::Worst& worst) {
                      index_text(worst.index), worst.golden, worst.out);
 }
 
-/// "99.8 %"; what is not all is not called so.
+/// Formats a share as "99.8 %". A share below 1 is never rounded up to 100 %.
 std::string percent(double share) {
   return share < 1 && share >= 0.9995 ? "> 99.9 %" : fmt::format("{:.1f} %", 100 * share);
 }
@@ -77,7 +77,7 @@ const char* color_of(Verdict verdict) {
   return verdict <= Verdict::kWithin ? "\033[32m" : "\033[1;31m";
 }
 
-/// Columns 3 to 5 are numbers, aligned right.
+/// Aligns the cells of a row. Columns 3 to 5 contain numbers, which are aligned right.
 std::string aligned(const Cells& cells, const std::array<size_t, 7>& widths) {
   std::string line;
   for (size_t i = 0; i + 1 < cells.size(); ++i)
@@ -86,7 +86,7 @@ std::string aligned(const Cells& cells, const std::array<size_t, 7>& widths) {
   return line;
 }
 
-/// What the cells have no room for, folded away.
+/// Returns a collapsed section with the details that do not fit into the cells.
 std::string markdown_details(std::span<const ArrayDifference* const> arrays) {
   std::string text;
   for (const ArrayDifference* array : arrays) {
@@ -137,7 +137,7 @@ std::string error_text(const ArrayDifference& array, double error) {
 }
 
 std::string look_text(const compare::Look& look) {
-  // These say what the error is, and predict nothing.
+  // Looks of these kinds only describe the error, so they explain no share of it.
   if (look.kind >= compare::LookKind::kNoise) return look.text;
   return fmt::format("{} (explains {} of the squared error)", look.text, percent(look.share));
 }
@@ -183,7 +183,7 @@ std::vector<std::string> reasons(const ArrayDifference& array) {
 }
 
 std::string main_reason(const ArrayDifference& array) {
-  // The first element says more than its step.
+  // The first mismatching element is more informative than its step.
   if (array.look && array.look->kind != compare::LookKind::kFromStep) return look_text(*array.look);
   if (array.verdict == Verdict::kDiffers)
     return fmt::format("first at {}: golden {}, out {}", index_text(array.first_mismatch),

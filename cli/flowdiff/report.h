@@ -1,5 +1,5 @@
-// What flowdiff found, as text for people and for programs, and words and numbers that all its
-// reports share.
+// The results of flowdiff as text for people and for programs, and the words and number formats
+// that all of its reports share.
 #pragma once
 
 #include <optional>
@@ -12,66 +12,69 @@
 
 namespace flow::cli {
 
-/// What flowdiff writes, and what `flowc report` reads.
+/// The report that flowdiff writes and `flowc report` reads.
 struct DiffReport {
-  std::string golden, out;  // as given
-  bool strict = false;      // mistrusted arrays fail
+  std::string golden, out;  // as given on the command line
+  bool strict = false;      // true if mistrusted arrays fail
   compare::Comparison comparison = {};
   std::optional<compare::FirstDifference> first = {};
-  std::vector<std::string> data = {};   // how the data files of two runs differ, a line each
-  std::string plans = {};               // how the plans of two runs differ; empty: not at all
-  std::vector<std::string> notes = {};  // of golden.json
+  std::vector<std::string> data = {};  // differences of the data files, one per line
+  std::string plans = {};  // differences between the plans of two runs; empty if they are equal
+  std::vector<std::string> notes = {};  // from golden.json
 };
 
-/// What a comparison comes to. kUnreadable: all that failed cannot be read.
+/// The outcome of a comparison. kUnreadable means that every failed array is unreadable.
 enum class Outcome { kPassed, kMistrusted, kFailed, kUnreadable, kNothingCompared };
 Outcome outcome_of(const DiffReport& report);
-/// "passed", "nothing compared"
+/// Returns the name of an outcome, such as "passed" or "nothing compared".
 const char* name_of(Outcome outcome);
 
-/// An aligned table, a line an array, what is wrong with those that fail below them, and a last
-/// line that sums up. `brief`: those that fail or are mistrusted only.
+/// Returns an aligned table with one array per line, followed by the reasons for failed arrays and
+/// a summary line. With `brief`, lists only arrays that fail or are mistrusted.
 std::string diff_table(const compare::Comparison& comparison, bool brief, bool color);
 
-/// "8 arrays: 5 equal, 2 within tolerance, 1 differs; 3 ignored"
+/// Returns a text such as "8 arrays: 5 equal, 2 within tolerance, 1 differs; 3 ignored".
 std::string diff_summary(const compare::Comparison& comparison);
 
-/// The lines below the table: what was computed first, plans, notes.
+/// Returns the lines below the table: the first computed difference, plans, and notes.
 std::vector<std::string> closing_lines(const DiffReport& report);
 
-/// One JSON object; what is not finite is null.
+/// Returns one JSON object in which numbers that are not finite become null.
 std::string diff_json(const DiffReport& report);
-/// What diff_json wrote. RequestError where it is something else, or contradicts itself.
+/// Reads the output of diff_json. Throws RequestError if the JSON has another format or contradicts
+/// itself.
 DiffReport read_diff_json(const Json& json);
 
-/// A JUnit test suite, a case an array.
+/// Returns a JUnit test suite with one case per array.
 std::string diff_junit(const DiffReport& report);
 
-/// A summary and a table of at most 20 arrays that fail or are mistrusted, with details that are
-/// folded away: short enough for a comment on a pull request.
+/// Returns a summary and a table of at most 20 arrays that fail or are mistrusted, with collapsed
+/// details. The text is short enough for a comment on a pull request.
 std::string diff_markdown(const DiffReport& report);
 
-/// In a table and in JSON: "differs".
+/// Returns the name of a verdict in tables and in JSON, such as "differs".
 const char* name_of_verdict(compare::Verdict verdict);
-/// The verdict of that name; nothing where there is none.
+/// Returns the verdict with the given name, or nothing if there is none.
 std::optional<compare::Verdict> verdict_named(const std::string& name);
 
-/// Do the figures of a comparison mean anything?
+/// Returns true if the figures of the comparison are meaningful.
 bool was_compared(const compare::ArrayDifference& array);
 
-/// Elements beyond the tolerance: "3", "-" of an array that was not compared or not judged.
+/// Returns the number of elements beyond the tolerance, such as "3", or "-" for an array that was
+/// not compared or not judged.
 std::string over_text(const compare::ArrayDifference& array);
 
-/// "1.44e-01", "0", "-" of an array that was not compared or not judged.
+/// Formats an error as "1.44e-01" or "0". Returns "-" for an array that was not compared or not
+/// judged.
 std::string error_text(const compare::ArrayDifference& array, double error);
 
-/// "constant offset of 0.25 (99.8 % of the squared error)"
+/// Returns a text such as "constant offset of 0.25 (99.8 % of the squared error)".
 std::string look_text(const compare::Look& look);
 
-/// Why an array fails or is mistrusted, a sentence each.
+/// Returns the reasons why an array fails or is mistrusted, one sentence each.
 std::vector<std::string> reasons(const compare::ArrayDifference& array);
 
-/// The one that a cell has room for: what the difference looks like, or where it begins.
+/// Returns the reason that fits into a cell: a description of the difference, or its first place.
 std::string main_reason(const compare::ArrayDifference& array);
 
 }  // namespace flow::cli

@@ -1,5 +1,5 @@
-// Starts flowrun, keeps what it prints, and finds the command of a run and the checkpoint that it
-// goes on from.
+// Starts flowrun and keeps its output, and finds the command of a run and the checkpoint from which
+// the run continues.
 #include "cli/flowdiff/commands.h"
 
 #include <fmt/format.h>
@@ -20,7 +20,7 @@
 namespace flow::cli {
 namespace {
 
-/// flowrun next to this program.
+/// Returns the flowrun in the directory of this program, or "flowrun" if there is none.
 std::string flowrun() {
   std::error_code error;
   const fs::path program = running_program().parent_path() / "flowrun";
@@ -29,7 +29,7 @@ std::string flowrun() {
 
 constexpr std::string_view kInputFlag = "--input ";
 
-/// "x=@x.npy" of each `--input` of the run.
+/// Returns the argument of each `--input` of the run, such as "x=@x.npy".
 std::vector<std::string> given_inputs(const compare::RunFacts& record) {
   std::vector<std::string> inputs;
   for (const std::string& line : record.overrides)
@@ -37,7 +37,8 @@ std::vector<std::string> given_inputs(const compare::RunFacts& record) {
   return inputs;
 }
 
-/// The input that came from a pipe, which gives its data once; empty where there is none.
+/// Returns the input that came from a pipe, which delivers its data only once, or an empty string
+/// if no input did.
 std::string input_from_pipe(const compare::FingerprintedRun& run, const compare::RunFacts& record) {
   std::vector<std::string> given;
   for (const std::string& input : given_inputs(record)) {
@@ -140,7 +141,8 @@ std::string Rerun::command(const std::vector<std::string>& more) const {
                      command_line(drop), text);
 }
 
-/// Without its account of outputs, which the new directory does not have.
+/// Copies the checkpoint without its list of output files, because the new directory lacks those
+/// files.
 void Rerun::copy_checkpoint() const {
   const fs::path to = directory_ / "checkpoints" / checkpoint_.filename();
   copy_tree(checkpoint_, to);

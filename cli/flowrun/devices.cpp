@@ -1,4 +1,4 @@
-// The devices that a run takes, and the ranks that it joins and leaves.
+// Chooses the devices of a run, and implements how a process joins and leaves the ranks of a run.
 #include <fmt/format.h>
 #include <unistd.h>
 
@@ -25,13 +25,14 @@
 namespace flow::cli {
 namespace {
 
-/// `instead`: how to run on the CPU.
+/// Returns the error for a missing GPU. `instead` describes how to run on the CPU.
 RunError no_gpu(const std::string& what, const exec::Gpu& gpu, const std::string& instead) {
   return RunError(fmt::format("{}, but none is usable: {}", what, gpu.problem()),
                   fmt::format("{}; or run on the CPU: {}", gpu.remedy(), instead));
 }
 
-/// "lenet.yaml:36:3: job `train` runs on a GPU", or the first step that does.
+/// Names the first step that runs on a GPU or, if there is none, the job: "lenet.yaml:36:3: job
+/// `train` runs on a GPU".
 std::string what_is_for_gpu(const plan::Job& job) {
   for (const plan::Step& step : job.steps)
     if (step.device == plan::DeviceKind::kGpu && !step.op->between_devices)
@@ -39,7 +40,8 @@ std::string what_is_for_gpu(const plan::Job& job) {
   return fmt::format("{}: job `{}` runs on a GPU", job.where, job.name);
 }
 
-/// Placements of a job file may put a job on the CPU, whatever `--device gpu` asks for.
+/// Returns true if the job runs only on the CPU. The placements of a job file can cause this even
+/// with `--device gpu`.
 bool runs_on_cpu(const plan::Plan& plan, const plan::Job& job) {
   return job.device == plan::DeviceKind::kCpu && !plan::needs_two_devices(plan, job);
 }
@@ -63,7 +65,8 @@ void require_gpu(const LoadedPlan& loaded, const plan::Job& job, const RunOption
         loaded.from_job_file ? "--device cpu" : "rebuild the plan with flowc build --device cpu");
 }
 
-/// Those that `ids` names, each for a rank of this process; or the first one.
+/// Returns the GPUs that `ids` names, one for each rank of this process, or the first GPU if `ids`
+/// is empty.
 std::vector<int> gpus_of(const plan::Job& job) {
   std::vector<int> gpus;
   for (const plan::DeviceId& id : plan::devices_of(job.ids))
@@ -73,7 +76,8 @@ std::vector<int> gpus_of(const plan::Job& job) {
 
 const std::string kCheckpointIntact = "the last checkpoint is intact; continue with --resume";
 
-/// A busy host needs seconds for MPI, however short the time is in which ranks miss each other.
+/// MPI needs several seconds to start on a busy host, even if the timeout for lost ranks is
+/// shorter.
 constexpr int64_t kLeastSecondsToStart = 30;
 constexpr std::chrono::seconds kMostSecondsToEnd(20);
 
@@ -91,12 +95,14 @@ std::vector<std::string> hosts_of(const std::vector<exec::RankIdentity>& identit
   return hosts;
 }
 
-/// The model of a GPU is compared when it is known that the job uses it.
+/// Returns the names of the GPUs. The ranks compare GPU models later, once the job is known to use
+/// them.
 std::string gpus_of(const RunOptions& options) {
   return options.device == "cpu" ? "" : exec::find_gpu().names();
 }
 
-/// Called on threads that watch the other ranks: the run of all is over.
+/// Ends the process after the run has ended for all ranks. Threads that watch the other ranks call
+/// it.
 [[noreturn]] void end_process(const std::string& message, const std::string& hint) {
   if (!message.empty()) print_error("flowrun", message, hint);
   ::_exit(kRunFailed);
@@ -106,8 +112,8 @@ std::string gpus_of(const RunOptions& options) {
   end_process(message, hint.empty() ? kCheckpointIntact : hint + "; " + kCheckpointIntact);
 }
 
-/// MPI waits for all ranks where it starts. Rank 1 reports only where rank 0 does not: launchers
-/// end all ranks once one has.
+/// Limits the time that MPI waits for all ranks at its start. Rank 1 reports the timeout only if
+/// rank 0 does not, because launchers end all ranks after one rank ends.
 exec::TimeLimit limit_start(int rank, int64_t rank_timeout) {
   constexpr std::chrono::seconds kTurn(3);
   const std::chrono::seconds limit(std::max(rank_timeout, kLeastSecondsToStart));
@@ -199,26 +205,28 @@ std::vector<std::string> RankSession::command() const {
   return {"mpirun", "-np", size};
 }
 
-/// All ranks leave together, so that nobody takes it for a failure. The exit status.
+/// Ends all ranks together, so that no rank mistakes the end for a failure. Returns the exit
+/// status.
 int RankSession::leave(int status) {
   try {
     if (ranks_->leads()) ranks_->send({.kind = exec::Order::Kind::kEnd, .exit_status = status});
     monitor_->leave();
-    // The run is over: this rank ends even if MPI waits for one that was lost, or for ever, as
-    // MPICH 4.0 may where it closes connections between hosts.
+    // The run is over, so this rank ends even if MPI still waits for a lost rank. MPICH 4.0 may
+    // wait forever when it closes connections between hosts.
     std::fflush(nullptr);
     const exec::TimeLimit limit(kMostSecondsToEnd, [status] { ::_exit(status); });
     collectives_->finish();
     return status;
   } catch (const RunError& error) {
-    if (status != kDone) return status;  // it is reported
+    if (status != kDone) return status;  // the error has already been reported
     if (ranks_->leads()) print_error("flowrun", error.what(), error.hint());
     return kRunFailed;
   }
 }
 
 int RankSession::lead(const std::function<int()>& body) {
-  // A launcher kills all ranks when one has ended with an error, which is to be told by then.
+  // A launcher kills all ranks after one rank ends with an error. The error must be reported before
+  // that.
   const int status = reported("flowrun", [&] {
     exec::require_alike(identities_);
     return body();
@@ -231,7 +239,7 @@ int RankSession::follow(const std::function<int()>& body) {
   try {
     status = body();
   } catch (const std::exception& error) {
-    ranks_->fail(error);  // rank 0 reports it; does not return
+    ranks_->fail(error);  // rank 0 reports the error; this call does not return
     ::_exit(kRunFailed);
   }
   return leave(status);

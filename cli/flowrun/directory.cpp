@@ -1,4 +1,4 @@
-// Where a run writes.
+// Prepares the directory in which a run writes.
 #include "cli/flowrun/directory.h"
 
 #include <fcntl.h>
@@ -30,8 +30,8 @@ namespace {
 
 bool stays(std::string_view name) { return name == exec::kRescued || name == exec::kPlanFile; }
 
-/// Moves what a run wrote into `aside`: all of it, or nothing. Its plan, by which the rest is known
-/// as its own, goes when the rest is gone for good.
+/// Moves everything that a run wrote into `aside`, or nothing. The plan identifies the other files
+/// as output of a run, so it is moved last, after the other moves have reached the disk.
 void move_aside(const fs::path& directory, const fs::path& aside, bool restarts) {
   static_assert(exec::kWritten.back() == std::string_view(exec::kPlanFile));
   std::vector<const char*> moved;
@@ -121,7 +121,7 @@ DirectoryLock lock_directory(const fs::path& path) {
 DirectoryLock take_directory(const fs::path& path, bool force) {
   check_directory(path, force);
   DirectoryLock directory = lock_directory(path);
-  check_directory(path, force);  // another run may have been quicker
+  check_directory(path, force);  // another run may have taken the directory in the meantime
   remove_run(path);
   return directory;
 }

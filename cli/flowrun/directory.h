@@ -1,4 +1,4 @@
-// Where a run writes: DIR of `-o`, or the next free runs/<file>-<job>-NNN.
+// The directory in which a run writes: DIR of `-o`, or the next free runs/<file>-<job>-NNN.
 #pragma once
 
 #include <string>
@@ -7,34 +7,36 @@
 
 namespace flow::cli {
 
-/// Makes the default directory, safe against others who do the same at the same time.
+/// Creates the default directory. Several processes may do this at the same time.
 fs::path make_default_directory(const std::string& file, const std::string& job);
 
-/// Keeps other runs out of a directory for as long as it lives. File systems that know no locks
-/// keep nobody out.
+/// Prevents other runs from using a directory during the lifetime of this object. File systems
+/// without locks provide no protection.
 class DirectoryLock {
  public:
-  DirectoryLock() = default;  // of none
-  /// RequestError where another run has it.
+  DirectoryLock() = default;  // locks no directory
+  /// Throws RequestError if another run has locked the directory.
   explicit DirectoryLock(const fs::path& path);
 
  private:
   Descriptor descriptor_;
 };
 
-/// Reports what take_directory would refuse, and makes nothing.
+/// Reports the errors of take_directory, but creates nothing.
 void check_directory(const fs::path& path, bool force);
 
-/// Makes `path` where it is absent, and locks it. RequestError when it is something else.
+/// Creates `path` if it is absent, and locks it. Throws RequestError if `path` is not a directory.
 [[nodiscard]] DirectoryLock lock_directory(const fs::path& path);
 
-/// The same; a directory that is not empty is refused (RequestError) unless `force`: then what an
-/// earlier run wrote there is removed first, and nothing else is.
+/// Creates and locks `path` like lock_directory. Throws RequestError if the directory is not empty,
+/// unless `force` is set. With `force`, first removes the output of an earlier run and nothing
+/// else.
 [[nodiscard]] DirectoryLock take_directory(const fs::path& path, bool force);
 
-/// Removes what a run wrote. A folder without a plan has seen no run: what has such names there is
-/// somebody's, and refused. `restarts`: the same run starts again; it keeps its plan, by which a
-/// folder is known as its own at any moment, and a state that a failure left.
+/// Removes the output of a run. A folder without a plan is not the folder of a run: files with
+/// these names belong to the user, so their removal is refused. `restarts` means that the same run
+/// starts again. In this case its plan stays, so that the folder is recognizable as a run's at any
+/// moment, and so does a state that was saved after a failure.
 void remove_run(const fs::path& directory, bool restarts = false);
 
 }  // namespace flow::cli

@@ -1,4 +1,4 @@
-// flowrun: runs a job of a job file or of a plan.
+// flowrun runs a job of a job file or of a plan.
 #include <fmt/format.h>
 #include <sys/resource.h>
 #include <unistd.h>
@@ -36,7 +36,8 @@
 namespace flow::cli {
 namespace {
 
-/// The signal that asked the run to stop, and when, in seconds; the handler may touch nothing else.
+/// The signal that requested a stop, and its time in seconds. The signal handler may access no
+/// other data.
 std::atomic<int> stop_signal = 0;
 std::atomic<int64_t> stop_second = 0;
 static_assert(std::atomic<int>::is_always_lock_free && std::atomic<int64_t>::is_always_lock_free);
@@ -47,8 +48,8 @@ int64_t second_now() {
   return now.tv_sec;
 }
 
-/// A second one leaves at once, but not what comes with the first: timeout(1) and others signal the
-/// program, and then its group.
+/// Handles a stop signal. A second signal ends the program immediately, unless it arrives within a
+/// second of the first: timeout(1) and other tools signal the program and then its process group.
 extern "C" void on_stop_signal(int signal) {
   if (stop_signal && second_now() - stop_second > 1) {
     clear_bar_for_signal();
@@ -60,7 +61,8 @@ extern "C" void on_stop_signal(int signal) {
   stop_signal = signal;
 }
 
-/// SIGUSR1 asks ranks to stop, too: launchers forward it, and do not kill after it.
+/// Catches the signals that stop a run. In a distributed run this includes SIGUSR1, because
+/// launchers forward it without killing the ranks afterwards.
 void catch_stop_signals(bool distributed) {
   struct sigaction action {};
   struct sigaction before {};
@@ -71,17 +73,19 @@ void catch_stop_signals(bool distributed) {
   if (distributed) signals.push_back(SIGUSR1);
   for (const int signal : signals) {
     sigaction(signal, &action, &before);
-    // A shell has what it starts in the background ignore Ctrl-C.
+    // A shell makes its background processes ignore Ctrl-C, which stays in effect.
     if (before.sa_handler == SIG_IGN) sigaction(signal, &before, nullptr);
   }
-  std::signal(SIGCHLD, SIG_DFL);  // an inherited SIG_IGN would hide how commands end
+  std::signal(SIGCHLD, SIG_DFL);  // an inherited SIG_IGN would hide the exit statuses of commands
 }
 
-/// As many open files as this program may have: each array that is watched is one or two.
+/// Raises the limit of open files as far as this program may, because each watched array needs one
+/// or two.
 void allow_many_files() {
   rlimit files{};
   if (getrlimit(RLIMIT_NOFILE, &files) != 0) return;
-  constexpr rlim_t kEnough = 65536;  // some programs close all that they might have, one by one
+  // A higher limit slows down programs that close all possible files one by one.
+  constexpr rlim_t kEnough = 65536;
   files.rlim_cur = std::max(files.rlim_cur, std::min(files.rlim_max, kEnough));
   setrlimit(RLIMIT_NOFILE, &files);
 }
@@ -94,7 +98,7 @@ const plan::Job& choose_job(const plan::Plan& plan, const RunOptions& options) {
       fmt::format("name one: flowrun {} {}", plan.jobs.front().name, options.file));
 }
 
-/// What starts the ranks of a distributed run.
+/// Returns the command that starts the ranks of a distributed run.
 std::vector<std::string> launcher_of(const RankSession* session) {
   return session ? session->command() : std::vector<std::string>();
 }
@@ -103,7 +107,8 @@ int finish(const RunOptions& options, const plan::Job& job, const fs::path& dire
            const exec::RunOutcome& outcome, RankSession* session) {
   if (!outcome.error.empty()) print_error("flowrun", outcome.error, outcome.hint);
   print_end(options, job, directory, outcome, launcher_of(session));
-  // A shell loop stops when its command died of the signal. A launcher would kill the other ranks.
+  // A shell loop stops only if its command died from the signal. In a distributed run, the launcher
+  // would kill the other ranks.
   if (!session && stop_signal && outcome.stop == exec::Stop::kSignal) {
     std::signal(stop_signal, SIG_DFL);
     std::raise(stop_signal);
@@ -111,40 +116,43 @@ int finish(const RunOptions& options, const plan::Job& job, const fs::path& dire
   return outcome.exit_status;
 }
 
-/// A default directory in which a refused run wrote nothing goes again.
+/// Removes the default directory again if the run was refused and wrote nothing.
 class DefaultDirectory {
  public:
   explicit DefaultDirectory(fs::path path) : path_(std::move(path)) {}
   DefaultDirectory(const DefaultDirectory&) = delete;
   DefaultDirectory& operator=(const DefaultDirectory&) = delete;
   ~DefaultDirectory() {
-    if (!path_.empty()) remove_path(path_);  // only an empty one can be removed so
+    if (!path_.empty()) remove_path(path_);  // removes only an empty directory
   }
 
  private:
   fs::path path_;
 };
 
-/// What an earlier run wrote goes only when this one is known to start, and does not read it.
+/// Checks that an earlier run's output can be removed: this run must be able to start, and must not
+/// read that output.
 void check_removal(exec::Backend& backend, const exec::RunRequest& request, const char* flag) {
   for (const fs::path& path : exec::paths_read(request))
     if (exec::is_written(path, request.directory))
       throw RequestError(
           fmt::format("{} would remove {}, which this run reads", flag, path.string()),
           "name another directory with -o DIR");
-  exec::RunRequest silent = request;  // the run itself will say it, and ask the other ranks
+  // The run itself prints the messages and consults the other ranks.
+  exec::RunRequest silent = request;
   silent.ranks = nullptr;
   silent.say = {};
   exec::dry_run(backend, silent);
 }
 
-/// "4 ranks on 2 hosts", "4 GPUs"; "" where this process is alone with one device.
+/// Returns "4 ranks on 2 hosts" or "4 GPUs", or an empty string if a single process uses a single
+/// device.
 std::string ranks_text(const RankSession* session, const RunDevices& devices) {
   if (session) return session->text();
   return devices.gpus.size() > 1 ? counted(devices.gpus.size(), "GPU") : "";
 }
 
-/// The ranks of a host share its cores.
+/// Returns the number of threads. The ranks of a host share its cores.
 int threads_of(const RunOptions& options, const RankSession* session) {
   return options.threads > 0 || !session ? options.threads : session->threads();
 }
@@ -162,8 +170,8 @@ void check_flags(const RunOptions& options) {
                        "add --fingerprint, or omit it");
 }
 
-/// A run that is resumed loads its own checkpoint; one flag for all its starts must mean the same
-/// in the first as in the next.
+/// Rejects --load for a resumed run, which loads its own checkpoint. A command that is repeated to
+/// resume a run must mean the same at every start.
 void check_resumed_load(const exec::RunRequest& request) {
   if (request.resume && request.job.train &&
       (!request.load.empty() || request.ema || !request.load_partial.empty()))
@@ -172,13 +180,14 @@ void check_resumed_load(const exec::RunRequest& request) {
                        "applies only to a start from step 0");
 }
 
-/// Each rank would choose on its own, and several devices would no more compute what one does.
+/// Rejects --tune with ranks. Each rank would choose different algorithms, and several devices
+/// would no longer compute the same result as one device.
 void check_tuning(const exec::RunRequest& request) {
   if (request.tune && request.ranks)
     throw RequestError("--tune works on one device only", "omit --tune");
 }
 
-/// A resumed run keeps the algorithms that it began with: those that it timed, if it did.
+/// Keeps the algorithms with which a resumed run began, including timed ones if it used any.
 void keep_algorithms(exec::RunRequest& request) {
   std::error_code unknown;
   const bool timed = fs::is_directory(request.directory / exec::kAlgorithmsFolder, unknown);
@@ -187,7 +196,8 @@ void keep_algorithms(exec::RunRequest& request) {
   request.tune = timed;
 }
 
-/// Where the directory has nothing to resume, the run starts from step 0, which it says.
+/// Resumes the run, or starts it from step 0 and prints a message if the directory contains nothing
+/// to resume.
 exec::Resumable begin_resume(exec::RunRequest& request) {
   const exec::Resumable found = exec::find_resumable(request);
   request.resume = found == exec::Resumable::kCheckpoint;
@@ -214,8 +224,8 @@ DirectoryLock resume_directory(exec::Backend& backend, exec::RunRequest& request
   return lock;
 }
 
-/// Makes the request's directory this run's own, as long as the lock is held: that of `-o`, or else
-/// a new one.
+/// Reserves the request's directory for this run while the lock is held. The directory is that of
+/// `-o`, or a new one.
 DirectoryLock take_directory_of(const RunOptions& options, exec::Backend& backend,
                                 exec::RunRequest& request) {
   if (!options.directory) {
@@ -227,7 +237,8 @@ DirectoryLock take_directory_of(const RunOptions& options, exec::Backend& backen
   return take_directory(request.directory, options.force);
 }
 
-/// `flowrun verify FILE` runs a job of that name. Where FILE has none, the command was meant.
+/// Rejects `flowrun verify FILE` if FILE has no job `verify`, because the user then meant the
+/// command.
 void check_command(const RunOptions& options) {
   std::error_code unknown;
   if (options.job != kVerifyCommand || !fs::is_regular_file(options.file, unknown)) return;
@@ -238,7 +249,7 @@ void check_command(const RunOptions& options) {
                      fmt::format("write {}", command_line(words)));
 }
 
-/// A single word that is not a file may be a job.
+/// Checks the file. A single word that is not a file may be the name of a job.
 void check_file(const RunOptions& options) {
   check_command(options);
   const std::string& word = options.file;
@@ -249,8 +260,8 @@ void check_file(const RunOptions& options) {
         fmt::format("write {}", command_line(std::vector<std::string>{"flowrun", word, file})));
 }
 
-/// The GPUs of this process beyond the first: threads that follow this one. None where there is
-/// one.
+/// Starts a thread for each further GPU of this process. The threads follow this one. Returns null
+/// if there is only one GPU.
 std::unique_ptr<exec::FollowerThreads> start_followers(const RunOptions& options,
                                                        const RunDevices& devices,
                                                        const exec::Gpu& gpu) {
@@ -262,7 +273,7 @@ std::unique_ptr<exec::FollowerThreads> start_followers(const RunOptions& options
                                                  exec::FollowOptions{options.threads, {}});
 }
 
-/// Those that the run shares its shards with, or null.
+/// Returns the ranks with which the run shares its shards, or null.
 exec::Ranks* ranks_of(RankSession* session, exec::FollowerThreads* followers) {
   if (session) return session->others();
   return followers ? &followers->leader() : nullptr;
@@ -270,7 +281,8 @@ exec::Ranks* ranks_of(RankSession* session, exec::FollowerThreads* followers) {
 
 int execute_distributed(const RunOptions& options, const std::string& what);
 
-/// `session`: of a distributed run, of which this is rank 0; else null.
+/// Runs the job. `session` belongs to a distributed run in which this process is rank 0, or is
+/// null.
 int execute(const RunOptions& options, RankSession* session) {
   check_file(options);
   const exec::Gpu gpu = find_gpu(options);
@@ -282,7 +294,7 @@ int execute(const RunOptions& options, RankSession* session) {
     return execute_distributed(
         options,
         fmt::format("{}: job `{}`, whose `ids` names several machines,", job.where, job.name));
-  std::optional<io::Watchdog> watchdog;  // which this process forks while it is small
+  std::optional<io::Watchdog> watchdog;  // the watchdog is forked while this process is still small
   const bool commands = !options.no_commands && !options.dry_run;
   if (commands && !plan::commands_of(plan, job).empty()) watchdog.emplace();
   const RunDevices devices = choose_devices(*loaded, job, options, gpu, session);
@@ -302,7 +314,7 @@ int execute(const RunOptions& options, RankSession* session) {
   request.fuse = !options.no_fusion;
   request.overrides = overrides_of(options);
   request.out = printed.get();
-  // Launchers give ranks terminals that nobody sees.
+  // Launchers connect the ranks to terminals that no user sees.
   request.print_steps = !session && isatty(STDOUT_FILENO) != 0;
   request.commands = !options.no_commands;
   request.progress = [&](const exec::Progress& at) { bar.show(at); };
@@ -341,7 +353,7 @@ int execute(const RunOptions& options, RankSession* session) {
   return finish(options, job, request.directory, outcome, session);
 }
 
-/// The part of another rank than 0.
+/// Runs the part of every rank except rank 0.
 int follow(const RunOptions& options, RankSession& session) {
   catch_stop_signals(true);
   const auto make = [&](const plan::Plan& plan, const plan::Job& job) {
@@ -352,7 +364,7 @@ int follow(const RunOptions& options, RankSession& session) {
                       {threads_of(options, &session), [] { return stop_signal.load(); }});
 }
 
-/// `what` makes the run distributed.
+/// Runs the job on all ranks. `what` names the setting that makes the run distributed.
 int execute_distributed(const RunOptions& options, const std::string& what) {
   RankSession session(options, what);
   return session.ranks().leads() ? session.lead([&] { return execute(options, &session); })
@@ -371,7 +383,7 @@ int run(int argc, char** argv) {
     verifying = declare_verify(app, verify);
     verifying->group("Commands");
   }
-  // The parser takes the name of a command for an argument that is required.
+  // The parser would treat the name of a command as the required argument.
   if (asked) app.get_option("FILE")->required(false);
   if (const int status = parse(app, argc, argv); status >= 0) return status;
   if (verifying && verifying->parsed()) return run_verify(verify);

@@ -42,51 +42,52 @@ struct RunOptions : exec::RunFlags {
   std::optional<std::string> mpi;
   int64_t rank_timeout = 120;  // seconds
   std::optional<std::string> capture;
-  std::string fingerprint;                  // "true", or a number of steps; empty: none
+  std::string fingerprint;  // "true", or a number of steps; empty for no fingerprints
   std::optional<int64_t> fingerprint_size;  // MiB
 };
 
-/// Fills `options`, which outlives the parsing.
+/// Adds the options to `app`. `options` receives the values and must outlive the parsing.
 void add_options(CLI::App& app, RunOptions& options);
 
-/// What shapes the run, for its record: "--set vars.lr=0.1".
+/// Returns the flags that influence the run, for its record: "--set vars.lr=0.1".
 std::vector<std::string> overrides_of(const RunOptions& options);
 
-/// What `--fingerprint` asks for; nothing without it.
+/// Returns the options that `--fingerprint` requests, or nothing without that flag.
 std::optional<exec::FingerprintOptions> fingerprints_of(const RunOptions& options);
 
-/// "flowrun train lenet.yaml -o DIR --resume", with all that shaped the run; of a predict job,
-/// which keeps no state, with --force. `launcher`: what starts the ranks of a distributed run.
+/// Returns the command that continues the run: "flowrun train lenet.yaml -o DIR --resume" with all
+/// flags that influenced the run. For a predict job, which keeps no state, the command has --force
+/// instead. `launcher` is the command that starts the ranks of a distributed run.
 std::string next_command(const RunOptions& options, const plan::Job& job, const fs::path& directory,
                          const std::vector<std::string>& launcher = {});
 
-/// `gpu`: is one usable?
+/// Returns the request to the compiler. `gpu` is true if a GPU is usable.
 CompileRequest compile_request(const RunOptions& options, bool gpu);
 
-/// NAME and SPEC of each `--input NAME=SPEC`. RequestError where one has no `=`.
+/// Returns NAME and SPEC of each `--input NAME=SPEC`. Throws RequestError if the `=` is missing.
 std::vector<std::pair<std::string, std::string>> inputs_of(const RunOptions& options);
 
 class RankSession {
  public:
-  /// Joins the processes of the launcher. RequestError if there is no launcher, or if ranks differ
-  /// in what would change results; then only rank 0 has something to report.
-  /// `what` makes the run distributed, for the message.
+  /// Joins the processes of the launcher. Throws RequestError if there is no launcher, or if the
+  /// ranks differ in something that would change results; in that case only rank 0 reports the
+  /// error. `what` names the setting that makes the run distributed, for the message.
   RankSession(const RunOptions& options, const std::string& what);
   ~RankSession();
   RankSession(const RankSession&) = delete;
   RankSession& operator=(const RankSession&) = delete;
 
   exec::Ranks& ranks() { return *ranks_; }
-  /// Null where this process is the only rank.
+  /// Returns the ranks, or null if this process is the only one.
   exec::Ranks* others() { return ranks_->size() > 1 ? &*ranks_ : nullptr; }
-  /// The GPU that this rank takes, by its index. RequestError where there are too few, or others
-  /// than the job's `ids` names.
+  /// Returns the index of the GPU that this rank uses. Throws RequestError if there are too few
+  /// GPUs, or if they are not the ones that the job's `ids` names.
   int gpu(const plan::Job& job) const { return exec::gpu_of(identities_, ranks_->rank(), job.ids); }
-  /// Threads that a rank takes by default.
+  /// Returns the default number of threads of a rank.
   int threads() const;
-  /// "4 ranks on 2 hosts"
+  /// Returns a text such as "4 ranks on 2 hosts".
   std::string text() const;
-  /// What starts these ranks again: "mpirun -np 4".
+  /// Returns the command that starts these ranks again: "mpirun -np 4".
   std::vector<std::string> command() const;
 
   /// Runs `body` on rank 0, and ends the other ranks with its exit status.
@@ -104,55 +105,57 @@ class RankSession {
   std::unique_ptr<exec::Ranks> ranks_;
 };
 
-/// "this is one of 4 separate runs; ..." where a launcher started several processes, on the first
-/// of them; else "".
+/// Returns "this is one of 4 separate runs; ..." on the first of several processes that a launcher
+/// started, or an empty string otherwise.
 std::string remark_on_launcher();
 
-/// The GPUs of this machine, as far as the options allow them. RequestError where they require one
-/// that is not there.
+/// Returns the GPUs of this machine that the options allow. Throws RequestError if the options
+/// require a GPU that is missing.
 exec::Gpu find_gpu(const RunOptions& options);
 
-/// What the ranks of this process compute on.
+/// The devices on which the ranks of this process compute.
 struct RunDevices {
-  std::vector<int> gpus;  // by rank of this process, by index; none: the CPU computes
-  bool cpu_too = false;   // as entries of the job say
+  std::vector<int> gpus;  // GPU index of each rank of this process; empty if the CPU computes
+  bool cpu_too = false;   // true if the job places some entries on the CPU
 
-  /// Takes the device of a rank into use. RunError where that fails.
+  /// Opens the device of a rank. Throws RunError on failure.
   std::unique_ptr<exec::Backend> open(const exec::Gpu& gpu, size_t rank = 0) const;
-  /// By rank, for messages: "GPU 2".
+  /// Returns the device name of each rank for messages: "GPU 2".
   std::vector<std::string> names() const;
 };
 
-/// RequestError where the job or the options want other devices than there are. `session`: of a
-/// distributed run, in which each process is one rank; else null.
+/// Chooses the devices. Throws RequestError if the job or the options require devices that are not
+/// available. `session` belongs to a distributed run, in which each process is one rank, or is
+/// null.
 RunDevices choose_devices(const LoadedPlan& loaded, const plan::Job& job, const RunOptions& options,
                           const exec::Gpu& gpu, const RankSession* session);
 
-/// Why the CPU computes where no flag asked for it; "" where one did, or a GPU computes.
+/// Returns the reason why the CPU computes although no flag requested it, or an empty string if a
+/// flag did or a GPU computes.
 std::string why_cpu(const RunOptions& options, const LoadedPlan& loaded, const plan::Job& job,
                     const exec::Gpu& gpu);
 
-/// "train on cpu (this machine has no NVIDIA driver), writing to runs/lenet-train-001". `ranks`:
-/// "4 ranks on 2 hosts", "4 GPUs"; "" where there is one.
+/// Prints "train on cpu (this machine has no NVIDIA driver), writing to runs/lenet-train-001".
+/// `ranks` is "4 ranks on 2 hosts" or "4 GPUs", or empty if there is only one.
 void print_start(const RunOptions& options, const exec::RunRequest& request,
                  const exec::Backend& backend, const std::string& why_cpu,
                  const std::string& ranks);
 
-/// The last line: what the run did, and what to do next. `launcher`: what starts the ranks of a
-/// distributed run.
+/// Prints the last line, which describes what the run did and what to do next. `launcher` is the
+/// command that starts the ranks of a distributed run.
 void print_end(const RunOptions& options, const plan::Job& job, const fs::path& directory,
                const exec::RunOutcome& outcome, const std::vector<std::string>& launcher);
 
 void print_profile(const RunOptions& options, const plan::Plan& plan,
                    const exec::ProfileReport& profile);
 void print_remark(const RunOptions& options, const std::string& text);
-/// Prints the memory of the job and of those that it calls.
+/// Prints the memory of the job and of the jobs that it calls.
 void print_memory(const RunOptions& options, const std::vector<exec::JobMemory>& jobs);
 ProgressBar::Style progress_style(const RunOptions& options);
 
-/// What `flowrun --version --json` prints, an object on a line: version and build, the CPU, the
-/// GPUs or why none is usable, the MPI libraries that flow was built for, and where NVIDIA's
-/// libraries were found.
+/// Returns the output of `flowrun --version --json`, a JSON object on one line: version and build,
+/// the CPU, the GPUs or the reason why none is usable, the MPI libraries for which flow was built,
+/// and the locations of NVIDIA's libraries.
 std::string version_report();
 
 }  // namespace flow::cli

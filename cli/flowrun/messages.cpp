@@ -1,4 +1,4 @@
-// The lines of flowrun, and what a bug report needs to know of flow and its machine.
+// Prints the messages of flowrun, and the facts about flow and its machine that a bug report needs.
 #include "cli/flowrun/flowrun.h"
 
 #include <fmt/format.h>
@@ -18,7 +18,7 @@
 namespace flow::cli {
 namespace {
 
-/// `anew`: in this run, not in one that it resumes.
+/// `anew` is true if this run stopped early, and false if it resumes a run that had stopped early.
 void print_early_stop(const plan::Job& job, const exec::RunOutcome& outcome, bool anew) {
   print_to_stderr(
       fmt::format("flowrun: {} {} early after {}: {}\n", job.name, anew ? "stops" : "had stopped",
@@ -126,7 +126,7 @@ void print_profile(const RunOptions& options, const plan::Plan& plan,
                          {"job", profile.job},
                          {"calls", profile.calls},
                          {"seconds", profile.seconds}};
-  print_object(line);  // profile.json has the rest
+  print_object(line);  // profile.json contains the other figures
 }
 
 void print_remark(const RunOptions& options, const std::string& text) {

@@ -1,4 +1,4 @@
-// The command line of flowrun, and what it asks of the compiler and of a run.
+// The command line of flowrun, and the requests to the compiler and to the run that it implies.
 #include "cli/flowrun/flowrun.h"
 
 #include <fmt/format.h>
@@ -15,7 +15,7 @@
 namespace flow::cli {
 namespace {
 
-/// Flags with their values.
+/// Returns the flags that influence the run, with their values.
 std::vector<std::vector<std::string>> shaping_words(const RunOptions& options) {
   std::vector<std::vector<std::string>> overrides;
   const auto add = [&](const char* flag, const std::vector<std::string>& values) {
@@ -32,7 +32,7 @@ std::vector<std::vector<std::string>> shaping_words(const RunOptions& options) {
   return overrides;
 }
 
-/// A whole number within these bounds.
+/// Accepts a whole number from `min` to `max`.
 CLI::Validator count(int64_t min, int64_t max) {
   const auto wrong = [=](const std::string& text) -> std::string {
     const auto number = whole_number(text);
@@ -42,7 +42,7 @@ CLI::Validator count(int64_t min, int64_t max) {
   return {wrong, "", "count"};
 }
 
-/// What a flag alone counts as, or a number after it.
+/// Accepts "true", which stands for a flag without a value, or a number of steps.
 CLI::Validator is_interval() {
   const auto wrong = [](std::string& text) -> std::string {
     return text == "true" ? "" : count(1, plan::kMostSteps)(text);
@@ -59,7 +59,7 @@ CLI::Validator is_folder() {
   return {wrong, "", "folder"};
 }
 
-/// A single word is the file: JOB may be left out.
+/// Adds JOB and FILE. A single word is the file, because JOB is optional.
 void add_arguments(CLI::App& app, RunOptions& options) {
   const auto read_first = [&app, &options](const std::string& word) {
     CLI::Option* file = app.get_option("FILE");

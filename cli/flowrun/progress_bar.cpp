@@ -1,4 +1,4 @@
-// Progress on standard error.
+// Shows progress on standard error.
 #include "cli/flowrun/progress_bar.h"
 
 #include <fmt/format.h>
@@ -22,7 +22,7 @@ namespace flow::cli {
 
 namespace {
 
-constexpr std::string_view kErase = "\r\033[J";  // from the cursor's line on
+constexpr std::string_view kErase = "\r\033[J";  // erases from the cursor's line to the end
 std::atomic<bool> bar_is_drawn = false;
 static_assert(std::atomic<bool>::is_always_lock_free);
 
@@ -38,7 +38,7 @@ std::string count_text(const exec::Progress& at) {
   return fmt::format(" {:>{}}/{}", at.step, all.size(), all);
 }
 
-/// The epoch, the rate, the loss and the time that is left; what is not known is empty.
+/// Returns the epoch, the rate, the loss and the remaining time. Unknown values are empty.
 std::array<std::string, 4> details_of(const exec::Progress& at, int64_t first) {
   const double rate = at.seconds > 0 ? static_cast<double>(at.step - first) / at.seconds : 0;
   std::array<std::string, 4> details;
@@ -51,10 +51,10 @@ std::array<std::string, 4> details_of(const exec::Progress& at, int64_t first) {
   return details;
 }
 
-/// Standard output, and what to do when its reader closes it.
+/// Writes to standard output and calls a function when the reader closes it.
 struct StandardOutput {
   ProgressBar& bar;
-  std::function<void()> on_closed;  // empty once called
+  std::function<void()> on_closed;  // empty after the call
   bool on_terminal = isatty(STDOUT_FILENO);
 
   ssize_t write(std::string_view text) {
@@ -77,7 +77,7 @@ std::string bar_text(const std::string& job, const exec::Progress& at, int64_t f
   const std::string name = escaped(job), count = count_text(at);
   std::array<std::string, 4> more = details_of(at, first);
   const auto room = [&] {
-    // The last column stays free: some terminals go on to the next line there.
+    // The last column stays empty, because some terminals wrap after it.
     return width - 1 - static_cast<int>(name.size() + count.size() + join(more, "").size());
   };
   for (const size_t least : {1, 0, 3, 2})
@@ -109,7 +109,7 @@ void ProgressBar::show(const exec::Progress& progress) {
   const std::lock_guard lock(drawing_);
   if (first_ < 0) first_ = progress.step - 1;
   if (style_ == Style::kLines) return show_line(progress);
-  // Ten times a second is as often as an eye follows.
+  // Ten updates per second are as many as a reader can follow.
   if (shown_at_ >= 0 && progress.seconds - shown_at_ < 0.1 && progress.step != progress.steps)
     return;
   shown_at_ = progress.seconds;
@@ -129,7 +129,7 @@ void ProgressBar::show_line(const exec::Progress& progress) {
   write_(fmt::format("flowrun: {}\n", line_text(job_, progress, first_)));
 }
 
-/// What was drawn is below the cursor, in more than a line if the terminal became narrower.
+/// Replaces the text below the cursor. It occupies several lines if the terminal became narrower.
 void ProgressBar::draw(std::string text) {
   text.resize(std::min(text.size(), static_cast<size_t>(screen_columns(stderr)) - 1));
   bar_is_drawn = !text.empty();

@@ -1,4 +1,5 @@
-// Progress on standard error: a bar on a terminal, a line every 30 s elsewhere, or JSON objects.
+// Shows progress on standard error: a bar on a terminal, a line every 30 s elsewhere, or JSON
+// objects.
 #pragma once
 
 #include <cstdio>
@@ -12,20 +13,20 @@
 
 namespace flow::cli {
 
-/// "train [=====     ] 300/600  epoch 1/2  21 steps/s  loss 0.7441  14 s left" in fewer than
-/// `width` columns; a narrow line omits the least important parts. `first`: the number of steps of
-/// earlier runs.
+/// Returns "train [=====     ] 300/600  epoch 1/2  21 steps/s  loss 0.7441  14 s left" in fewer
+/// than `width` columns. A narrow line omits the least important parts. `first` is the number of
+/// steps of earlier runs.
 std::string bar_text(const std::string& job, const exec::Progress& at, int64_t first, int width);
 
-/// The same without a bar: "train 300/600  21 steps/s  loss 0.7441  14 s left".
+/// Returns the same text without a bar: "train 300/600  21 steps/s  loss 0.7441  14 s left".
 std::string line_text(const std::string& job, const exec::Progress& at, int64_t first);
 
-/// The bar is a line below the cursor, which stays at the begin of a line. So it is at the bottom,
-/// and lines that other programs write to the terminal are readable. Calls may come from several
-/// threads.
+/// Draws the bar on the line below the cursor, which stays at the beginning of its line. The bar is
+/// thus at the bottom, and lines that other programs write to the terminal stay readable. Several
+/// threads may call the functions.
 class ProgressBar {
  public:
-  /// kLines: a line every 30 s, so a shorter run has no line.
+  /// kLines prints a line every 30 s, so a shorter run prints none.
   enum class Style { kBar, kLines, kJson, kSilent };
   ProgressBar(Style style, std::string job,
               std::function<void(const std::string&)> write = print_painted_to_stderr)
@@ -34,12 +35,12 @@ class ProgressBar {
   ProgressBar(const ProgressBar&) = delete;
   ProgressBar& operator=(const ProgressBar&) = delete;
 
-  /// Call before the first step, which may take long.
+  /// Shows the bar. Called before the first step, which may take long.
   void begin();
   void show(const exec::Progress& progress);
   /// Removes the bar.
   void clear();
-  /// Writes other text to the terminal; the bar stays below it.
+  /// Calls `write`, which writes other text to the terminal. The bar stays below this text.
   void write_above(const std::function<void()>& write);
 
  private:
@@ -50,19 +51,19 @@ class ProgressBar {
   std::string job_;
   std::function<void(const std::string&)> write_;
   double shown_at_ = -1;  // in seconds of the run
-  int64_t first_ = -1;    // steps of earlier runs, once known
-  std::string drawn_;     // what is on the screen
+  int64_t first_ = -1;    // number of steps of earlier runs; -1 until known
+  std::string drawn_;     // the text on the screen
   std::mutex drawing_;
 };
 
-/// Removes the bar, if there is one. For signal handlers, in a program that is about to die.
+/// Removes the bar if there is one. For signal handlers in a program that is about to end.
 void clear_bar_for_signal();
 
 struct CloseFile {
   void operator()(std::FILE* file) const { std::fclose(file); }
 };
-/// Standard output, which may share a terminal with the bar. Calls
-/// `on_closed` once, when the reader closes it. The bar must outlive it.
+/// Returns standard output, which may share a terminal with the bar. Calls `on_closed` once when
+/// the reader closes it. REQUIRES: `bar` outlives the returned file.
 std::unique_ptr<std::FILE, CloseFile> output_beside(ProgressBar& bar,
                                                     std::function<void()> on_closed);
 

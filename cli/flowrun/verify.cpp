@@ -1,4 +1,5 @@
-// `flowrun verify`: its command line. Compiles the job, checks its properties and prints them.
+// The command line of `flowrun verify`, which compiles the job, checks its properties and prints
+// them.
 #include "cli/flowrun/verify.h"
 
 #include <fmt/format.h>
@@ -21,7 +22,8 @@
 namespace flow::cli {
 namespace {
 
-/// Those of `all` that are named, in their order; all of them where none is.
+/// Returns the elements of `all` that `names` lists, in the order of `all`, or all if `names` is
+/// empty. Throws RequestError for an unknown name.
 template <typename Info>
 std::vector<const Info*> chosen(std::span<const Info> all, const std::vector<std::string>& names,
                                 const char* flag, const char* what) {
@@ -40,7 +42,7 @@ std::vector<const Info*> chosen(std::span<const Info> all, const std::vector<std
   return found;
 }
 
-/// "  repeat     run twice"
+/// Returns one line per element, such as "  repeat      run twice".
 template <typename Info>
 std::string list(std::span<const Info> all) {
   std::string text;
@@ -62,18 +64,19 @@ void add_shaping(Flags& flags, RunOptions& run) {
                "default: auto, a GPU if one is usable");
 }
 
-/// The properties that `--only` names, or all. RequestError for an unknown name.
+/// Returns the properties that `--only` names, or all. Throws RequestError for an unknown name.
 std::vector<const verify::Property*> chosen_properties(const VerifyOptions& options) {
   return chosen(verify::all_properties(), options.only, "--only", "property");
 }
 
-/// The kinds of damage that `--damage` names, or all. RequestError for an unknown name.
+/// Returns the kinds of damage that `--damage` names, or all. Throws RequestError for an unknown
+/// name.
 std::vector<const verify::DamageInfo*> chosen_damages(const VerifyOptions& options) {
   return chosen(verify::all_damages(), options.damages, "--damage", "kind of damage");
 }
 
-/// Looks in a child process, since a driver that this process has used could not be used in
-/// children.
+/// Searches for a GPU in a child process, because children cannot use a driver that this process
+/// has already used.
 bool is_gpu_usable(const RunOptions& options) {
   const auto look = [&] { return std::string(find_gpu(options).found() ? "yes" : ""); };
   const verify::ChildEnd end = verify::run_in_child(look, is_stopping);
@@ -90,14 +93,15 @@ void require_file_read_twice(const std::string& file) {
                      "save the job file, and name it");
 }
 
-/// The first error without its place, which may be in a `--set` of ours that no user wrote.
+/// Returns the message of the first error without its place, which may be in a `--set` that the
+/// program added rather than the user.
 std::string first_problem(const std::vector<OrderedJson>& diagnostics) {
   const auto found = std::ranges::find_if(
       diagnostics, [](const OrderedJson& one) { return one["severity"] == "error"; });
   return found == diagnostics.end() ? "" : escaped((*found)["message"].get<std::string>());
 }
 
-/// Compiles FILE again, quietly.
+/// Compiles FILE again without printing messages.
 verify::Compiled compile_variant(CompileRequest request, const std::string& text,
                                  const verify::Variant& variant) {
   const auto add = [](std::vector<std::string>& values, const std::vector<std::string>& more) {
@@ -111,7 +115,7 @@ verify::Compiled compile_variant(CompileRequest request, const std::string& text
   return {.plan = std::move(result.plan)};
 }
 
-/// Opens one device, since each trial is one process.
+/// Returns a function that opens one device. Each trial is one process.
 verify::OpenDevice opener(const RunOptions& options, bool from_job_file) {
   return [options, from_job_file](const plan::Plan& plan, const plan::Job& job) {
     const exec::Gpu gpu = find_gpu(options);
@@ -152,7 +156,7 @@ verify::Request request_of(const VerifyOptions& options, LoadedPlan loaded,
   return request;
 }
 
-/// Lines appear as properties are checked.
+/// Prints the lines of the table as soon as each property is checked.
 class VerifyTable {
  public:
   explicit VerifyTable(const VerifyOptions& options)
@@ -186,7 +190,8 @@ VerifyReport check_all(const VerifyOptions& options, verify::Verifier& verifier)
   return report;
 }
 
-/// A kind of damage that the user names, or at least one kind, can be noticed.
+/// Throws RequestError unless each kind of damage that the user names, or at least one kind by
+/// default, can be noticed.
 void require_noticeable(const VerifyOptions& options) {
   const auto properties = chosen_properties(options);
   bool any = false;

@@ -1,4 +1,4 @@
-// What `flowrun verify` found, as text for people and for programs.
+// Formats the results of `flowrun verify` as text for people and for programs.
 #include "cli/flowrun/verify.h"
 
 #include <fmt/format.h>
@@ -31,7 +31,7 @@ int64_t unproved(const VerifyReport& report) {
 
 const char* verdict_of(const Proof& proof) { return proof.is_caught() ? "caught" : "unproved"; }
 
-/// What was done, and who noticed.
+/// Describes the damage that was done and the properties that noticed it.
 std::string detail_of(const Proof& proof) {
   const std::string failing = proof.failing.empty() ? std::string()
                                                     : fmt::format("; fails even without damage: {}",
@@ -44,7 +44,7 @@ std::string detail_of(const Proof& proof) {
   return text + failing;
 }
 
-/// The lines below a result.
+/// Returns the lines below a result.
 std::vector<std::string> notes_of(const Result& result) {
   std::vector<std::string> lines;
   if (result.difference) {

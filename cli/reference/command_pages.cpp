@@ -1,5 +1,5 @@
-// The command lines of the programs: as the page of flags, and as man pages, whose Markdown has the
-// order that manuals have.
+// Writes the command lines of the programs as the page of flags and as man pages. The Markdown of a
+// man page follows the usual order of manual sections.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -13,14 +13,14 @@
 namespace flow::cli {
 namespace {
 
-/// "Runs a job." of "runs a job"
+/// Returns "Runs a job." for "runs a job".
 std::string sentence(std::string text) {
   if (text.empty()) return text;
   text[0] = static_cast<char>(std::toupper(static_cast<unsigned char>(text[0])));
   return text + (text.ends_with('.') ? "" : ".");
 }
 
-/// "0 done; 1 a check failed" as a table.
+/// Converts a text such as "0 done; 1 a check failed" to a table.
 std::string exit_status_table(const std::string& text) {
   std::string rows;
   const auto add_row = [&rows](std::string row) {
@@ -32,7 +32,7 @@ std::string exit_status_table(const std::string& text) {
                           blank == row.npos ? "" : markdown_cell(trimmed(row.substr(blank + 1))));
   };
   std::string_view rest = text;
-  /// Where the next number begins: on a new line, or after "; " or ", ".
+  /// Finds where the next number begins: on a new line, or after "; " or ", ".
   const auto next = [&rest] {
     for (size_t at = rest.find_first_of(" \n"); at != rest.npos;
          at = rest.find_first_of(" \n", at + 1))
@@ -50,7 +50,8 @@ std::string exit_status_table(const std::string& text) {
   return "| exit status | meaning |\n| --- | --- |\n" + rows;
 }
 
-/// A line of prose continues in the next one unless that is indented, or follows an empty one.
+/// Joins each line of prose to the line before it, unless the line is indented or follows an empty
+/// line.
 std::string joined_lines(const std::string& text) {
   std::string joined;
   if (trimmed(text).empty()) return joined;
@@ -61,7 +62,7 @@ std::string joined_lines(const std::string& text) {
   return joined;
 }
 
-/// Indented lines are code.
+/// Fences indented lines, which are code.
 std::string with_fences(const std::string& text) {
   std::string fenced;
   bool code = false;
@@ -73,7 +74,7 @@ std::string with_fences(const std::string& text) {
   return trimmed(fenced + (code ? "```" : ""));
 }
 
-/// The parts of a program's footer: "Exit status: ...", "Example: ...", and what else it says.
+/// The parts of a program's footer: "Exit status: ...", "Example: ...", and the remaining text.
 struct Footer {
   std::string exit_status, examples, remarks;
 };
@@ -84,7 +85,7 @@ Footer read_footer(const std::string& footer) {
   for (std::string line : split(footer, '\n')) {
     for (const std::string_view title : {"Exit status:", "Examples:", "Example:"}) {
       const size_t at = line.find(title);
-      // An exit status may follow a remark on its line.
+      // "Exit status:" may follow a remark on the same line. The other titles begin a line.
       if (at == line.npos || (at > 0 && title[1] == 'x' && title[2] == 'a')) continue;
       *into += line.substr(0, at);
       into = title[2] == 'i' ? &read.exit_status : &read.examples;
@@ -97,7 +98,7 @@ Footer read_footer(const std::string& footer) {
           with_fences(joined_lines(read.remarks))};
 }
 
-/// "flowc build FILE -o PLAN [options]". `of`: the program of a subcommand, or empty.
+/// Returns "flowc build FILE -o PLAN [OPTIONS]". `of` is the program of a subcommand, or empty.
 std::string usage(const CommandInfo& command, std::string_view of) {
   std::string text = of.empty() ? command.name : fmt::format("{} {}", of, command.name);
   for (const OptionInfo& option : command.options) {
@@ -114,7 +115,7 @@ std::string usage(const CommandInfo& command, std::string_view of) {
 
 std::string choices_text(const OptionInfo& option) { return join(option.choices, "|"); }
 
-/// "`-o`, `--output` `DIR`"
+/// Returns "`-o`, `--output` `DIR`".
 std::string option_cell(const OptionInfo& option) {
   std::vector<std::string> names;
   for (const std::string& name : option.names) names.push_back('`' + name + '`');
@@ -141,7 +142,7 @@ std::string table(const CommandInfo& command, bool arguments) {
                      text);
 }
 
-/// A table of arguments and one of options.
+/// Returns a table of the arguments and a table of the options.
 std::string options_text(const CommandInfo& command) {
   return table(command, true) + table(command, false);
 }
@@ -174,7 +175,7 @@ std::string lowered(std::string text) {
   return text;
 }
 
-/// The synopsis of a program has no emphasis but for what is typed as it is.
+/// Returns the synopsis of a program and its commands as a code block, without other emphasis.
 std::string synopsis(const CommandInfo& program) {
   std::string text;
   const auto add = [&text](const std::string& line) { text += line + '\n'; };
@@ -228,12 +229,12 @@ GeneratedFile program_page(const CommandInfo& program) {
   return {program.name + ".1", page(program.name, 1, lowered(program.doc), text)};
 }
 
-/// Without its title: a man page has its own.
+/// Removes the title, because a man page has a title of its own.
 std::string below_title(const std::string& markdown) {
   return markdown.substr(markdown.find('\n') + 1);
 }
 
-/// Sections of pages that become part of another one go a level down.
+/// Returns a page as a section of another page, with its headings one level lower.
 std::string part(const std::string& title, const std::string& markdown) {
   std::string text = "\n## " + title + '\n';
   for (const std::string& line : split(below_title(markdown), '\n'))

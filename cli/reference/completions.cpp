@@ -1,5 +1,6 @@
-// Completions for bash, zsh and fish. Values are known by what --help calls them. What depends on a
-// file, or is a table of the compiler, completions ask `flowc complete` for.
+// Writes completions for bash, zsh and fish. The name of a value in --help determines how it is
+// completed. For names that depend on a file or come from a table of the compiler, the completions
+// call `flowc complete`.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -12,11 +13,11 @@ namespace flow::cli {
 namespace {
 
 struct Rule {
-  std::string_view command;  // empty: any
-  std::string_view name;     // of an argument, or of an option's value
+  std::string_view command;  // empty for any command
+  std::string_view name;     // the name of an argument or of an option's value
   std::string_view kind;
 };
-// The first that fits.
+// The first matching rule applies.
 constexpr Rule kRules[] = {
     {"flowdiff", "GOLDEN", "files"},
     {"flowdiff", "OUT", "files"},
@@ -47,8 +48,9 @@ constexpr Rule kRules[] = {
     {"", "A", "none"},
 };
 
-/// What completes a value on the command line: "files", "folders", "job_files", "runs" (a folder or
-/// a file) and "none" are for shells to know. All others are kinds of `flowc complete`.
+/// Returns what completes a value on the command line. Shells themselves complete "files",
+/// "folders", "job_files", "runs" (a folder or a file) and "none". All other results are kinds of
+/// `flowc complete`.
 std::string_view completed_by(const CommandInfo& command, const OptionInfo& option) {
   const std::string& name = option.is_argument() ? option.names[0] : option.value;
   // The two job files that `flowc diff` compares are called A and B.
@@ -62,12 +64,12 @@ std::string_view completed_by(const CommandInfo& command, const OptionInfo& opti
 
 constexpr const char* kHead = "Written by flow_reference from the options of the programs.";
 
-/// In single quotes of a shell.
+/// Returns the text in the single quotes of a shell.
 std::string shell_quoted(std::string_view text) {
   return '\'' + replaced(text, {{'\'', "'\\''"}}) + '\'';
 }
 
-/// The first clause of an option's text fits next to it.
+/// Returns the first clause of an option's text, which is short enough for a list of completions.
 std::string brief(const std::string& doc) {
   return doc.substr(0, std::min(doc.find(';'), doc.size()));
 }
@@ -114,7 +116,7 @@ std::string bash_action(const CommandInfo& command, const OptionInfo& option) {
                            shell_quoted(join(option.choices, " ")));
 }
 
-/// The branches of `case` for the options of a command that take a value.
+/// Returns the branches of `case` for the options of a command that take a value.
 std::string bash_options(const CommandInfo& command, std::string_view prefix) {
   std::string text;
   for (const OptionInfo& option : command.options) {
@@ -133,14 +135,15 @@ std::string bash_flags(const CommandInfo& command) {
   return join(names, " ");
 }
 
-/// What the arguments of a command complete; the last one also what follows.
+/// Returns the branches of `case` for the arguments of a command. The last branch also covers all
+/// further arguments.
 std::string bash_arguments(const CommandInfo& command) {
   const std::vector<const OptionInfo*> arguments = arguments_of(command);
   std::string text;
   for (size_t i = 0; i < arguments.size(); ++i) {
     const OptionInfo& argument = *arguments[i];
     std::string action = bash_action(command, argument);
-    // A job may be left out: then its place has the file.
+    // The job is optional. If it is omitted, the file is in its place.
     if (completed_by(command, argument) == "jobs") action += "; _flow_values job_files \"$cur\"";
     text += fmt::format("        {}) {} ;;\n", i + 1 < arguments.size() ? std::to_string(i) : "*",
                         action);
@@ -148,7 +151,8 @@ std::string bash_arguments(const CommandInfo& command) {
   return text.empty() ? "        *) ;;\n" : text;
 }
 
-/// `instead`: words that may be in the place of the first argument.
+/// Returns the branch of `case` for a command. `instead` lists words that may replace the first
+/// argument.
 std::string bash_command(const CommandInfo& command, const std::string& pattern,
                          const std::vector<std::string>& instead = {}) {
   const std::string words = instead.empty()
@@ -163,7 +167,8 @@ std::string bash_command(const CommandInfo& command, const std::string& pattern,
       pattern, shell_quoted(bash_flags(command)), bash_arguments(command), words);
 }
 
-/// How bash finds the command. A program with arguments of its own has one only if a word is one.
+/// Returns the code with which bash finds the command. If the program itself has arguments, its
+/// first word is a command only if it is the name of one.
 std::string bash_find_command(const CommandInfo& program,
                               const std::vector<std::string>& commands) {
   if (commands.empty()) return {};
@@ -174,7 +179,7 @@ std::string bash_find_command(const CommandInfo& program,
       join(commands, "|"));
 }
 
-/// Options of all commands that take a value, for counting arguments.
+/// Adds the options of all commands that take a value. The shell needs them to count arguments.
 void add_valued(const CommandInfo& command, std::vector<std::string>& names) {
   for (const OptionInfo& option : command.options)
     if (!option.is_argument() && option.takes_value())
@@ -257,7 +262,7 @@ _flow_values() {  # KIND
 }
 )shell";
 
-/// Within a specification of _arguments.
+/// Escapes a text for a specification of _arguments.
 std::string zsh_text(std::string_view text) {
   return replaced(text, {{'[', "\\["}, {']', "\\]"}, {':', "\\:"}, {'\\', "\\\\"}});
 }
@@ -266,7 +271,7 @@ std::string zsh_action(const CommandInfo& command, const OptionInfo& option) {
   if (!option.choices.empty()) return fmt::format("({})", join(option.choices, " "));
   const std::string_view kind = completed_by(command, option);
   const bool optional_job = option.is_argument() && kind == "jobs";
-  // The blank keeps _arguments from putting options of compadd before the kind.
+  // Without the leading blank, _arguments would insert options of compadd before the kind.
   return fmt::format(" _flow_values {}", optional_job ? "jobs_or_files" : kind);
 }
 
@@ -299,7 +304,8 @@ std::string zsh_arguments(const CommandInfo& command) {
   return text.substr(0, text.size() - 3) + '\n';
 }
 
-/// Of a program with arguments of its own: a command may be in the place of the first one.
+/// Returns the completion of a program that itself has arguments. A command may replace the first
+/// argument.
 std::string zsh_program(const CommandInfo& program, const std::string& commands) {
   return fmt::format(
       "\n_{0}() {{\n  local -a commands=(\n{1}  )\n"

@@ -1,5 +1,5 @@
-// flow_reference: writes the reference as Markdown, man pages, completions and, for tests, records
-// of ops. A program of the build: it is not installed.
+// flow_reference writes the reference as Markdown, man pages, completions and, for tests, records
+// of ops. Only the build uses it, so it is not installed.
 #include <fmt/format.h>
 
 #include <array>
@@ -30,7 +30,7 @@ std::string output_of(const std::string& command) {
   return text;
 }
 
-/// The command lines of the programs in that folder.
+/// Returns the command lines of the programs in the folder.
 std::vector<CommandInfo> programs_in(const fs::path& folder) {
   std::vector<CommandInfo> programs;
   for (const char* name : {"flowc", "flowrun", "flowdiff"}) {
@@ -63,7 +63,7 @@ OrderedJson record_of(const ops::OpSpec& op) {
           {"numpy", op.numpy},        {"examples", op.examples}};
 }
 
-/// ops.json: what tests need to know of the primitives that a job file may name, with their
+/// Returns ops.json, which tells tests about the primitives that a job file may name, with
 /// examples.
 std::vector<GeneratedFile> op_records() {
   OrderedJson records = OrderedJson::array();

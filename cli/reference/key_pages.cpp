@@ -1,6 +1,5 @@
-// The pages of keys: the job file, every mapping that it may hold from the file down, ops,
-// optimizers, learning rates, and tolerances.yaml. What the tables say of keys becomes words and
-// links.
+// The pages of keys: the job file with every mapping inside it, ops, optimizers, learning rates,
+// and tolerances.yaml. They present the contents of the key tables as words and links.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -28,7 +27,7 @@ std::string capitalized(std::string text) {
   return text;
 }
 
-/// "Column" of "a column", "`vars`" of "`vars`".
+/// Returns "Column" for "a column", and "`vars`" for "`vars`".
 std::string section_title(std::string_view what) {
   for (const std::string_view article : {"an ", "a "})
     if (what.starts_with(article)) return capitalized(std::string(what.substr(article.size())));
@@ -57,7 +56,7 @@ std::string words_text(const std::vector<std::string_view>& words) {
   return join(quoted, ", ");
 }
 
-/// The page of schedules shows no sections.
+/// Returns a link to a section. The page of schedules contains no sections, so it links to job.md.
 std::string section_link(const job::Section& section, std::string_view page) {
   const std::string title = section_title(section.what);
   return fmt::format("[{}]({}#{})", title.starts_with('`') ? title : std::string(section.what),
@@ -71,7 +70,7 @@ std::string hooks_links() {
   return fmt::format("list of [hooks](#hooks): {}", join(links, ", "));
 }
 
-/// What values of a type look like, where the type says it all.
+/// The descriptions of the types whose values need no further explanation.
 constexpr std::pair<KeyType, std::string_view> kNamedTypes[] = {
     {KeyType::kText, "text"},
     {KeyType::kAnyText, "text"},
@@ -101,12 +100,12 @@ std::string named(KeyType type) {
   return found == std::end(kNamedTypes) ? std::string() : std::string(found->second);
 }
 
-/// "Loss scales", the heading of a kind.
+/// Returns the heading of a kind, such as "Loss scales".
 std::string kind_title(const job::VariantKind& kind) {
   return capitalized(std::string(kind.noun)) + 's';
 }
 
-/// A link from a page to that heading.
+/// Returns a link from the given page to the heading of the kind.
 std::string link_to(const job::VariantKind& kind, std::string_view page) {
   const auto is = [&kind](const job::VariantKind& other) { return &kind == &other; };
   const std::string_view home =
@@ -117,7 +116,8 @@ std::string link_to(const job::VariantKind& kind, std::string_view page) {
                      heading_anchor(kind_title(kind)));
 }
 
-/// "integer >= 1", "`on` or `off`", "[input](#input)". `page`: the name of the page that shows it.
+/// Returns "integer >= 1", "`on` or `off`", or "[input](#input)". `page` is the name of the page
+/// that shows the text.
 std::string type_text(const KeyDef& key, std::string_view page) {
   switch (key.type) {
     case KeyType::kWord:
@@ -140,7 +140,7 @@ std::string type_text(const KeyDef& key, std::string_view page) {
   }
 }
 
-/// "; excludes `steps`"
+/// Returns how a key relates to other keys, such as "; excludes `steps`".
 std::string relations(const KeyDef& key) {
   std::string text;
   if (!key.unless.empty()) {
@@ -156,7 +156,7 @@ std::string fallback_text(const KeyDef& key) {
   return key.has_default() ? fmt::format("`{}`", key.fallback) : "";
 }
 
-/// A table of keys: type, default, meaning.
+/// Returns a table of keys with type, default and meaning.
 std::string key_table(const std::vector<KeyDef>& keys, std::string_view page) {
   if (keys.empty()) return {};
   std::string text = "| key | type | default | meaning |\n| --- | --- | --- | --- |\n";
@@ -167,7 +167,7 @@ std::string key_table(const std::vector<KeyDef>& keys, std::string_view page) {
   return text;
 }
 
-/// The same of a section of names that the user chooses. REQUIRES: section.each.
+/// Returns a table for a section whose key names the user chooses. REQUIRES: section.each.
 std::string each_table(const job::Section& section, std::string_view page) {
   const bool globs = section.own_keys == job::OwnKeys::kGlobs;
   return fmt::format("| key | type | meaning |\n| --- | --- | --- |\n| {} | {} | {} |\n",
@@ -175,7 +175,8 @@ std::string each_table(const job::Section& section, std::string_view page) {
                      markdown_cell(section.each->doc));
 }
 
-/// Each `type:` of a kind, with formula and keys, below headings of that level.
+/// Returns a text with each `type:` of a kind, its formula and its keys. Its headings have the
+/// given level.
 std::string variant_text(const job::VariantKind& kind, std::string_view page, int level) {
   std::string text;
   for (const job::Variant& variant : kind.variants) {
@@ -189,7 +190,7 @@ std::string variant_text(const job::VariantKind& kind, std::string_view page, in
 
 constexpr std::string_view kJobPage = "job";
 
-/// The keys of entries for which ops differ, each with those that have it.
+/// Returns the keys of graph entries for calls, variables and training.
 std::vector<KeyDef> entry_keys() {
   std::vector<KeyDef> keys = job::training_keys(nullptr);
   const std::vector<KeyDef>& more = job::kCallKeys;
@@ -197,7 +198,7 @@ std::vector<KeyDef> entry_keys() {
   return keys;
 }
 
-/// Shows each section once, those that its keys lead to right after it.
+/// Shows each section once, directly followed by the sections to which its keys lead.
 class JobPage {
  public:
   void show(const Section& section) {

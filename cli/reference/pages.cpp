@@ -1,5 +1,5 @@
-// The list of pages, and those of error codes, of files that a run writes, and of environment
-// variables.
+// The list of pages, and the pages of error codes, of the files that a run writes, and of
+// environment variables.
 #include "cli/reference/pages.h"
 
 #include <fmt/format.h>
@@ -19,7 +19,8 @@ constexpr Group kGroups[] = {
     {"E07", "Run and placement"}, {"W", "Warnings"},
 };
 
-/// Examples are set off by four blanks, which Markdown has, too.
+/// Returns the page section for a group of errors. Four blanks mark examples in the explanations,
+/// as in Markdown.
 std::string group_text(const Group& group) {
   std::string text;
   for (const DiagnosisInfo& info : all_diagnoses())
@@ -28,10 +29,10 @@ std::string group_text(const Group& group) {
   return text.empty() ? "" : fmt::format("\n## {}\n{}", group.title, text);
 }
 
-/// A file, a key of one or an environment variable, and what it is for.
+/// A file, a key of a file or an environment variable, with its purpose.
 struct Row {
-  std::string_view name, doc;  // NAME and the like stand for names
-  bool only_flowrun = false;   // a variable that the other programs do not read
+  std::string_view name, doc;  // words such as NAME are placeholders
+  bool only_flowrun = false;   // true for a variable that only flowrun reads
 };
 
 std::string row_table(std::string_view name, std::string_view doc, std::span<const Row> rows,
@@ -42,7 +43,7 @@ std::string row_table(std::string_view name, std::string_view doc, std::span<con
   return text;
 }
 
-// In a run directory, relative to it.
+// The files of a run directory, with paths relative to it.
 constexpr Row kRunFiles[] = {
     {"plan.json", "The plan of the run. `flowrun JOB DIR/plan.json` runs it again. Written first."},
     {"run.json",
@@ -93,7 +94,7 @@ constexpr Row kCheckpointFiles[] = {
     {"files.json", "Sizes and checksums of data files and outputs. `--resume` checks them."},
 };
 
-// Of a line of metrics.jsonl.
+// The keys of a line of metrics.jsonl.
 constexpr Row kMetricsKeys[] = {
     {"step", "The step, counted from 0. In rows of a called job: complete steps of the main job."},
     {"epoch", "The epoch, counted from 0. In rows of a called job: that of the main job."},
@@ -113,7 +114,7 @@ constexpr Row kMetricsKeys[] = {
     {"main_step", "In a called job's own `metrics.jsonl`: complete steps of the main job."},
 };
 
-// What the programs read.
+// The environment variables that the programs read.
 constexpr Row kEnvironmentRead[] = {
     {"NO_COLOR", "Disables color if it is set and not empty."},
     {"TERM", "`dumb` disables color and the progress bar."},
@@ -152,7 +153,7 @@ constexpr Row kEnvironmentRead[] = {
     {"PATH", "Locates the commands of hooks and returns.", true},
 };
 
-// What the commands of hooks and returns get.
+// The environment variables that the commands of hooks and returns receive.
 constexpr Row kEnvironmentOfCommands[] = {
     {"FLOW_RUN_DIR", "The run directory. Also set for commands of `mode: stream`."},
     {"FLOW_EVENT", "The kind of the event: `watch`, `watch_diff` or `return`."},

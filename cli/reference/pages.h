@@ -1,4 +1,4 @@
-// The reference, a page of Markdown for each table of the language and of the programs, with man
+// The reference: one page of Markdown for each table of the language and of the programs, and man
 // pages and completions.
 #pragma once
 
@@ -12,14 +12,14 @@
 namespace flow::cli {
 
 struct ReferencePage {
-  std::string_view name;     // of its file, without ".md": "optimizers"
+  std::string_view name;     // the file name without ".md": "optimizers"
   std::string_view summary;  // one line
   std::string (*text)();
 };
 
-/// All but the page of flags, which needs the command lines of all programs.
+/// Returns all pages except the page of flags, which needs the command lines of all programs.
 std::span<const ReferencePage> reference_pages();
-/// The page "flags".
+/// Returns the page "flags".
 std::string flags_page(std::span<const CommandInfo> programs);
 
 std::string job_page();
@@ -31,7 +31,7 @@ std::string files_page();
 std::string environment_page();
 std::string tolerances_page();
 
-/// The sections of manual pages on files, and on environment variables.
+/// Return the sections of man pages about files and about environment variables.
 std::string files_of_manual();
 std::string environment_of_manual(bool of_flowrun);
 
@@ -39,10 +39,10 @@ struct GeneratedFile {
   std::string name, text;
 };
 
-/// flowc.1, flowrun.1, flowdiff.1 and flow-job.5.
+/// Returns flowc.1, flowrun.1, flowdiff.1 and flow-job.5.
 std::vector<GeneratedFile> man_pages(std::span<const CommandInfo> programs);
 
-/// Completions of each program: bash/NAME, zsh/_NAME, fish/NAME.fish.
+/// Returns the completions of each program: bash/NAME, zsh/_NAME, fish/NAME.fish.
 std::vector<GeneratedFile> completions(std::span<const CommandInfo> programs);
 
 }  // namespace flow::cli

@@ -1,5 +1,5 @@
-// Looks through the folders of watched and returned arrays. Histograms are from the CSV of stats
-// sinks, or from arrays.
+// Reads the folders of watched and returned arrays. Histograms come from the CSV of stats sinks, or
+// from arrays.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -23,10 +23,10 @@ namespace flow::cli::report {
 namespace {
 
 constexpr std::string_view kHeader = "step,epoch,mean,std,min,max,zeros,not_finite,bin0";
-constexpr size_t kMin = 4, kMax = 5, kBins = 8;  // columns
+constexpr size_t kMin = 4, kMax = 5, kBins = 8;  // column numbers
 constexpr size_t kLongestRow = 1 << 16;
 
-/// The numbers of a row; nothing where it has something else.
+/// Returns the numbers of a row, or nothing if the row contains anything else.
 std::optional<std::vector<double>> numbers_of(std::string_view row) {
   std::vector<double> numbers;
   if (row.size() > kLongestRow) return {};
@@ -56,7 +56,8 @@ std::optional<Histogram> histogram_of_row(std::string_view row) {
   return found;
 }
 
-/// The next row of a text, without its end, which is taken off; nothing where it is cut off.
+/// Removes the next row from the text and returns it without its line end, or returns nothing if
+/// the row is incomplete.
 std::optional<std::string_view> take_row(std::string_view& text) {
   const size_t end = text.find('\n');
   if (end == text.npos) return {};
@@ -68,16 +69,16 @@ std::optional<std::string_view> take_row(std::string_view& text) {
 constexpr size_t kMostEntries = 20'000, kMostDistributions = 40, kMostSamples = 24;
 constexpr size_t kLongestArrayName = 120;
 
-/// The files of one value, or of its gradient.
+/// The files of one value or of its gradient.
 struct ArrayFiles {
-  std::string job;   // that is called; empty: the run's own
+  std::string job;   // the called job; empty for the run's own job
   std::string name;  // "lenet/conv1"
   bool gradient = false, returned = false;
   fs::path stats, value, steps;
-  std::map<int64_t, fs::path> of_steps;  // `layout: per_step`
+  std::map<int64_t, fs::path> of_steps;  // by step, for `layout: per_step`
 };
 
-/// Values with their steps, from one file or from many.
+/// The values of one array with their steps, from one file or from one file per step.
 class Slices {
  public:
   explicit Slices(const ArrayFiles& files) {
@@ -98,7 +99,7 @@ class Slices {
     return stacked_ ? static_cast<size_t>(all_->view().shape[0]) : 1;
   }
 
-  /// Calls read(step, slice). RunError where the file cannot be read.
+  /// Calls read(step, slice) for the i-th slice. Throws RunError if the file cannot be read.
   void read(size_t i, const std::function<void(int64_t, const ArrayView&)>& read) const {
     if (!all_) {
       const MappedNpy file(paths_[i].second);
@@ -117,11 +118,11 @@ class Slices {
  private:
   using MappedNpy = io::MappedNpy;
   std::optional<MappedNpy> all_, steps_;
-  bool stacked_ = false;  // a slice for each of the steps
+  bool stacked_ = false;  // true if the file has one slice for each step
   std::vector<std::pair<int64_t, fs::path>> paths_;
 };
 
-/// What a file below the run directory is.
+/// Adds a file of the run directory to the group of files to which it belongs.
 void sort_in(const fs::path& file, const fs::path& below,
              std::map<std::pair<std::string, bool>, ArrayFiles>& found) {
   std::vector<std::string> parts;
@@ -258,10 +259,10 @@ class ArrayReader {
     curve.label = clipped(files.name, kLongestArrayName) + (files.gradient ? " (gradient)" : "");
     curve.own_steps = !files.job.empty();
     const auto same = [&](const Curve& other) { return other.title() == curve.title(); };
-    if (std::ranges::any_of(run_.curves, same)) return;  // the losses are among the metrics
+    if (std::ranges::any_of(run_.curves, same)) return;  // the losses are already among the metrics
     for (size_t i = 0; i < std::min(kMostPoints, slices.count()); ++i)
       slices.read(i, [&](int64_t step, const ArrayView& slice) {
-        if (slice.shape.elements() != 1) return;  // files of steps may differ
+        if (slice.shape.elements() != 1) return;  // files of steps may differ in shape
         io::visit_elements(slice, [&](auto elements) {
           curve.series.add(static_cast<double>(step), static_cast<double>(elements[0]));
         });
@@ -318,11 +319,12 @@ Histogram histogram_of(const ArrayView& array, int64_t step) {
     }
     if (!any) return;
     found.counts.assign(kBinCount, 0);
-    const double half = found.to / 2 - found.from / 2;  // the whole may overflow
+    // The range is halved, because the full range may overflow.
+    const double half = found.to / 2 - found.from / 2;
     for (size_t i = 0; i < elements.size(); i += stride) {
       const auto x = static_cast<double>(elements[i]);
       if (!std::isfinite(x)) continue;
-      // Clamped: the file may change meanwhile.
+      // The share is clamped, because the file may change while it is read.
       const double share = half > 0 ? std::clamp((x / 2 - found.from / 2) / half, 0.0, 1.0) : 0.5;
       ++found.counts[std::min(kBinCount - 1, static_cast<size_t>(share * kBinCount))];
     }
@@ -344,7 +346,7 @@ Distribution read_stats(const fs::path& path) {
     size_t next = 0;
     for (size_t at = 0; next < wanted; ++at) {
       const auto row = take_row(text);
-      if (!row) break;  // the file has changed
+      if (!row) break;  // the file has changed since its rows were counted
       if (at != spread(next, kMostHistograms, found.events)) continue;
       ++next;
       if (auto histogram = histogram_of_row(*row))

@@ -1,4 +1,5 @@
-// Metrics over steps, histograms of watched tensors, and samples of returned ones.
+// The sections with metrics over steps, histograms of watched tensors, and samples of returned
+// tensors.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -10,14 +11,14 @@
 namespace flow::cli::report {
 namespace {
 
-/// One metric of all runs.
+/// One metric with the curves of all runs.
 struct Chart {
   std::string title;
   bool own_steps = false;
-  std::vector<std::pair<size_t, const Curve*>> curves;  // with their runs
+  std::vector<std::pair<size_t, const Curve*>> curves;  // each with the index of its run
 };
 
-/// In the order of the runs' metrics; the loss comes first.
+/// Lists the charts in the order of the runs' metrics, except that the loss comes first.
 std::vector<Chart> list_charts(const std::vector<RunData>& runs) {
   std::vector<Chart> charts;
   for (size_t i = 0; i < runs.size(); ++i)
@@ -38,7 +39,7 @@ std::string number(double value, int digits) {
   return std::isfinite(value) ? fmt::format("{:.{}g}", value, digits) : "null";
 }
 
-/// {"x": "step", "curves": [{"run": 0, "class": "c0 d0", "x": [...], "y": [...]}]}
+/// Returns {"x": "step", "curves": [{"run": 0, "class": "c0 d0", "x": [...], "y": [...]}]}.
 std::string json_of(const Chart& chart, const std::vector<Points>& points) {
   constexpr int kStepDigits = 12, kValueDigits = 6;
   std::string text = fmt::format(R"({{"x":"{}","curves":[)", chart.own_steps ? "own step" : "step");
@@ -55,7 +56,7 @@ std::string json_of(const Chart& chart, const std::vector<Points>& points) {
   return text + "]}";
 }
 
-/// "last 0.0312 at step 99 · 0.0211 to 2.31 · 1 value is not finite"
+/// Returns a text such as "last 0.0312, range 0.0211 to 2.31 · 60 of 600 points · 1 not finite".
 std::string remark_on(const Chart& chart, size_t shown) {
   uint64_t count = 0, gaps = 0;
   for (const auto& [run, curve] : chart.curves) {
@@ -74,7 +75,7 @@ std::string remark_on(const Chart& chart, size_t shown) {
   return join(parts, " · ");
 }
 
-/// The figure, and its data for the script.
+/// Returns the figure of a chart, and appends its data for the script to `data`.
 Html figure_of(const Chart& chart, size_t number, size_t most_points, std::string& data) {
   std::vector<Points> all;
   size_t shown = 0;
@@ -90,7 +91,7 @@ Html figure_of(const Chart& chart, size_t number, size_t most_points, std::strin
 }
 
 Html row_of(const std::vector<double>& row, double greatest) {
-  constexpr double kDarkest = 45;  // percent: text stays readable
+  constexpr double kDarkest = 45;  // percent; keeps the text readable
   Html cells;
   for (const double value : row) {
     const double share = greatest > 0 && value > 0 ? std::min(1.0, value / greatest) : 0;
@@ -100,7 +101,7 @@ Html row_of(const std::vector<double>& row, double greatest) {
   return fragment("matrix row", {{"cells", cells}});
 }
 
-/// Each matrix of each run, as it was last.
+/// Returns the last value of each matrix of each run.
 Html matrices_of(const std::vector<RunData>& runs) {
   Html figures;
   for (const RunData& run : runs)
@@ -131,7 +132,7 @@ Html legend_of(const std::vector<RunData>& runs) {
 
 constexpr size_t kMostRunsShown = 4;
 
-/// [{"step": 0, "from": -1, "to": 1, "counts": [...]}]
+/// Returns [{"step": 0, "from": -1, "to": 1, "counts": [...]}].
 std::string json_of(const Distribution& found) {
   std::vector<std::string> histograms;
   for (const Histogram& each : found.histograms)
@@ -180,7 +181,7 @@ Html samples_of(const Arrays& arrays) {
   return figures;
 }
 
-/// The figures of each run, below its name where there are several.
+/// Returns the figures of each run, below the name of the run if there are several.
 template <typename FiguresOf>
 Html by_run(const Report& report, const FiguresOf& figures_of) {
   Html body;

@@ -1,4 +1,4 @@
-// Fills fragments of page/fragments.html.
+// Fills in the fragments of page/fragments.html.
 #include "cli/report/page.h"
 
 #include <fmt/format.h>
@@ -15,7 +15,7 @@
 namespace flow::cli::report {
 namespace {
 
-/// Each fragment follows a line `<!-- NAME -->`.
+/// Reads the fragments. Each follows a line `<!-- NAME -->`.
 std::map<std::string_view, std::string_view> read_fragments() {
   constexpr std::string_view kBegin = "\n<!-- ", kEnd = " -->\n";
   std::map<std::string_view, std::string_view> fragments;

@@ -1,5 +1,5 @@
-// Markup of a report, in which all is escaped that Html::trusted does not make, and its sections
-// from top to bottom. One that has nothing to show is empty.
+// The markup and the sections of a report. All text is escaped unless Html::trusted makes it. The
+// sections are declared in the order of the page; a section without content is empty.
 #pragma once
 
 #include <concepts>
@@ -20,10 +20,11 @@ extern const std::string_view kFragments, kStyle, kScript;
 
 }  // namespace page
 
-/// Names, messages and values longer than this are cut.
+/// The maximum length of names, messages and values, which are clipped beyond it.
 inline constexpr size_t kMostText = 300;
 
-/// The text cut to at most `most` bytes, between characters, with "…" where something is missing.
+/// Returns the text clipped to at most `most` bytes. It is cut between characters, and "…" marks
+/// the cut.
 std::string clipped(std::string_view text, size_t most);
 
 class Html {
@@ -31,12 +32,12 @@ class Html {
   Html() = default;
   template <std::integral Number>
   Html(Number number) : markup_(std::to_string(number)) {}
-  /// Text is escaped and clipped.
+  /// Escapes and clips the text.
   Html(std::string_view text) : Html(Html::text(text)) {}
   Html(const std::string& text) : Html(std::string_view(text)) {}
   Html(const char* text) : Html(std::string_view(text)) {}
   static Html text(std::string_view text, size_t most = kMostText);
-  /// Markup that this program wrote.
+  /// Returns markup that this program wrote, without escaping it.
   static Html trusted(std::string markup);
 
   Html& operator+=(const Html& more) {
@@ -52,43 +53,45 @@ class Html {
 
 using Values = std::vector<std::pair<std::string_view, Html>>;
 
-/// The fragment of that name in page/fragments.html, with `{{name}}` replaced by values.
-/// REQUIRES: it has those names and no others.
+/// Returns a fragment of page/fragments.html with each `{{name}}` replaced by its value. REQUIRES:
+/// `values` contains exactly the names of the fragment.
 Html fragment(std::string_view name, const Values& values = {});
 
-/// A section with its title and a line below it.
+/// Returns a section with its title and a remark below the title.
 Html section(std::string_view id, std::string_view title, const std::string& remark, Html body);
 
-/// "c3 d0": the classes that give a run its color and dashes.
+/// Returns the CSS classes that give a run its color and dashes, such as "c3 d0".
 std::string class_of_run(size_t run);
 
 struct Report {
   std::vector<RunData> runs;
-  std::vector<Arrays> arrays;  // by run
+  std::vector<Arrays> arrays;  // one element per run
   std::vector<DiffReport> comparisons;
 };
 
-/// What `flowdiff --json` wrote to the file. RequestError where it has something else.
+/// Reads a file that `flowdiff --json` wrote. Throws RequestError if the file contains something
+/// else.
 DiffReport read_comparison(const fs::path& path);
 
-/// The files of that kind among the JSON files of a run directory.
+/// Returns the comparisons among the JSON files of a run directory.
 std::vector<DiffReport> find_comparisons(RunData& run);
 
-/// What ran, how, where, and how it ended; of several runs a table, with settings that differ.
+/// Returns the section that shows what ran, how, where, and how it ended. Several runs have a table
+/// with the settings that differ.
 Html runs_section(const Report& report);
-/// Each metric over the steps, of all runs.
+/// Returns the section with each metric of all runs over the steps.
 Html curves_section(const Report& report);
-/// The network as `flowc show` draws it.
+/// Returns the section with the network as `flowc show` draws it.
 Html network_section(const Report& report);
-/// Memory over the steps of a call.
+/// Returns the section with the memory over the steps of a call.
 Html memory_section(const Report& report);
-/// Histograms of watched values and gradients.
+/// Returns the section with histograms of watched values and gradients.
 Html distributions_section(const Report& report);
-/// What the jobs returned.
+/// Returns the section with the values that the jobs returned.
 Html samples_section(const Report& report);
-/// The verdicts of flowdiff.
+/// Returns the section with the verdicts of flowdiff.
 Html comparisons_section(const Report& report);
-/// What could not be read or was left out.
+/// Returns the section that lists what could not be read or was left out.
 Html notes_section(const Report& report);
 
 }  // namespace flow::cli::report

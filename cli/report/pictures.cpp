@@ -1,5 +1,5 @@
-// Arrays as small pictures, side by side, in PNG (www.w3.org/TR/png) with zlib's compression and
-// checksums.
+// Draws arrays as small pictures side by side, in PNG (www.w3.org/TR/png) with the compression and
+// checksums of zlib.
 #include <fmt/format.h>
 #include <zlib.h>
 
@@ -58,7 +58,7 @@ std::string base64(std::string_view bytes) {
 
 constexpr int64_t kMostPictures = 16, kPicturesInRow = 8, kMostPixels = 128, kGap = 2;
 
-/// How an array holds pictures: strides in elements.
+/// The layout of the pictures in an array, with strides in elements.
 struct Layout {
   int64_t count = 1, channels = 1, height = 0, width = 0;
   int64_t of_picture = 0, of_channel = 0, of_row = 0, of_pixel = 1;
@@ -93,7 +93,7 @@ std::optional<Layout> layout_of(const Shape& shape) {
   return layout;
 }
 
-/// Pixels of pictures in a sheet, from the least value (black) to the greatest (white).
+/// The pixels of a sheet of pictures. The least value is black, and the greatest is white.
 class Sheet {
  public:
   Sheet(const Layout& layout, int64_t shown)
@@ -134,7 +134,7 @@ class Sheet {
   int64_t stride() const { return stride_; }
 
  private:
-  /// Calls visit(value, index among the sheet's bytes).
+  /// Calls visit(value, index) for each pixel value, with the index of its byte in the sheet.
   template <typename Elements, typename Visit>
   void visit(const Elements& elements, const Visit& visit) const {
     for (int64_t i = 0; i < shown_; ++i)
@@ -168,7 +168,7 @@ std::string png_uri(std::span<const uint8_t> pixels, size_t width, size_t height
   append_big_endian(header, static_cast<uint32_t>(height));
   constexpr char kGray = 0, kColor = 2;
   for (const char byte : {char{8}, channels == 3 ? kColor : kGray, char{0}, char{0}, char{0}})
-    header += byte;  // bits a channel, kind, compression, filter, interlacing
+    header += byte;  // bit depth, color type, compression, filter, interlacing
   std::string rows;
   for (size_t y = 0; y < height; ++y) {
     rows += '\0';  // no filter

@@ -1,5 +1,5 @@
-// Reads the small files of a run directory, and metrics.jsonl a line at a time, whose series are
-// thinned out meanwhile.
+// Reads the small files of a run directory, and reads metrics.jsonl line by line while thinning out
+// its series.
 #include "cli/report/run_data.h"
 
 #include <fmt/format.h>
@@ -32,15 +32,16 @@ void read_record(RunData& run) {
     run.note("run.json is damaged: it is not a JSON object");
 }
 
-/// Does another job of the plan call it?
+/// Returns true if another job of the plan calls this one.
 bool is_called(const plan::Plan& plan, const plan::Job& job) {
   return std::ranges::any_of(plan.jobs, [&](const plan::Job& other) {
     return std::ranges::count(other.run.also, job.name, &plan::SubJob::job) > 0;
   });
 }
 
-/// The job that ran, as run.json says. Of a run that was killed: the only job of the plan, or,
-/// where steps have losses, the only train job that no other one calls. Null where it is not known.
+/// Returns the job that ran according to run.json. A killed run has no run.json: then returns the
+/// only job of the plan or, if the metrics contain a loss, the only train job that no other job
+/// calls. Returns null if the job is unknown.
 const plan::Job* job_that_ran(const RunData& run) {
   const std::vector<plan::Job>& jobs = run.plan->jobs;
   const plan::Job* found = nullptr;
@@ -98,14 +99,14 @@ constexpr size_t kMostGroups = 2048;
 constexpr uint64_t kMostBytes = uint64_t{1} << 30;
 constexpr size_t kLongestLine = 1 << 16, kMostCurves = 60;
 
-/// A number, a bool, or a gap.
+/// Returns a number, converts a bool to 0 or 1, and returns NaN, a gap, for anything else.
 double number_of(const Json& json) {
   if (json.is_number()) return json.get<double>();
   if (json.is_boolean()) return json.get<bool>() ? 1 : 0;
   return std::numeric_limits<double>::quiet_NaN();
 }
 
-/// The numbers of an array of one or two axes; nothing where it is another one, or large.
+/// Returns the numbers of a small array with one or two axes, or nothing for any other array.
 std::vector<std::vector<double>> matrix_of(const Json& json) {
   constexpr size_t kMost = 32;
   const auto row_of = [](const Json& values) {
@@ -126,7 +127,7 @@ std::vector<std::vector<double>> matrix_of(const Json& json) {
   return rows;
 }
 
-/// Behind the label of a value that the run follows.
+/// The suffix for the label of a value that the run monitors.
 constexpr const char* kFollowed = " (monitored)";
 
 class MetricsReader {
@@ -170,7 +171,7 @@ class MetricsReader {
     Curve curve;
     Series by_own_steps;
     std::optional<double> last_step;
-    bool repeats = false;  // several values at one step of the main job
+    bool repeats = false;  // true if one step of the main job has several values
   };
 
   void add_line(std::string_view line) {
@@ -180,11 +181,11 @@ class MetricsReader {
     const auto step = row.is_object() ? row.find("step") : row.end();
     if (!row.is_object() || step == row.end() || !step->is_number()) return refuse();
     const std::string job =
-        row.contains("job_step") ? plan::text_in(row, "job") : "";  // "": the run's own
+        row.contains("job_step") ? plan::text_in(row, "job") : "";  // empty for the run's own job
     if (const auto value = row.find("value"); value != row.end()) {
       std::string label = plan::text_in(row, "label");
       if (label.empty()) label = plan::text_in(row, "name");
-      const std::string of_job = plan::text_in(row, "job") + ".";  // of a followed value
+      const std::string of_job = plan::text_in(row, "job") + ".";  // prefix of a monitored value
       if (label.starts_with(of_job)) label = label.substr(of_job.size()) + kFollowed;
       return add(row, job, job.empty() ? label + reduced(label) : label, *value);
     }
@@ -193,7 +194,7 @@ class MetricsReader {
         add(row, job, std::string(key), *value);
   }
 
-  /// A print sink may reduce what the rows of steps have, too.
+  /// Returns a suffix if a print sink reduced a value that the rows of steps also contain.
   static const char* reduced(const std::string& label) {
     return std::ranges::count(plan::kStepNumbers, label) > 0 ? " (reduced)" : "";
   }
@@ -216,7 +217,7 @@ class MetricsReader {
     Found& at = found->second;
     const double step = row["step"].get<double>(), number = number_of(value);
     const auto own = row.find("job_step");
-    // What a print sink wrote, too.
+    // If a print sink also wrote this value, the second row of a step contains the monitored value.
     if (own == row.end() && at.last_step == step && !label.ends_with(kFollowed))
       return add(row, job, label + kFollowed, value);
     at.repeats |= own != row.end() && at.last_step == step;
@@ -283,7 +284,8 @@ void Series::add(Group& group, const Point& point) {
   }
   Point& least = group.first.y <= group.second.y ? group.first : group.second;
   Point& greatest = group.first.y <= group.second.y ? group.second : group.first;
-  // The newer one is second: what is replaced first moves its partner to the front.
+  // The newer point becomes the second. If it replaces the first point, the other extreme becomes
+  // the first.
   if (point.y < least.y) {
     group.first = greatest;
     group.second = point;
@@ -344,7 +346,7 @@ std::vector<Series::Point> Series::points(size_t most) const {
     if (group.has_gap && (exact || !group.has_any))
       points.push_back({group.gap_x, std::numeric_limits<double>::quiet_NaN()});
   }
-  // A curve begins and ends where its values do.
+  // A curve begins at its first value and ends at its last.
   if (!exact && last_ && !points.empty() && points.back().x != last_->x) points.push_back(*last_);
   return points;
 }

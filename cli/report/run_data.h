@@ -1,5 +1,5 @@
-// What a report knows of a run: what its directory says, as far as it can be read, and the arrays
-// that it left: values, distributions and small pictures.
+// The data that a report has about a run: the readable contents of the run directory, and its
+// arrays as values, distributions and small pictures.
 #pragma once
 
 #include <cstdint>
@@ -16,9 +16,9 @@
 
 namespace flow::cli::report {
 
-/// One number over any number of steps, in a bounded number of points. Keeps the least and the
-/// greatest value of runs of neighboring points, so that no spike is lost. A value that is not
-/// finite is a gap.
+/// Records one number over any count of steps in a bounded number of points. Each group of
+/// neighboring points keeps its least and its greatest value, so that no spike is lost. A value
+/// that is not finite is a gap.
 class Series {
  public:
   struct Point {
@@ -27,18 +27,20 @@ class Series {
 
   void add(double x, double y);
 
-  /// At most `most` points and the last one, in their order. A gap is a point whose y is NaN.
+  /// Returns at most `most` points and additionally the last one, in order. A gap is a point whose
+  /// y is NaN.
   std::vector<Point> points(size_t most) const;
   uint64_t count() const { return count_; }
   uint64_t gaps() const { return gaps_; }
-  /// Of the finite values; nothing where there is none.
+  /// Returns the last finite value, or nothing if there is none. The next two functions return the
+  /// least and the greatest finite value.
   std::optional<Point> last() const { return last_; }
   std::optional<Point> least() const { return least_; }
   std::optional<Point> greatest() const { return greatest_; }
 
  private:
   struct Group {
-    Point first, second;  // the least and the greatest, whichever came first
+    Point first, second;  // the least and the greatest, in the order of their occurrence
     bool has_any = false, has_gap = false;
     double gap_x = 0;
   };
@@ -53,9 +55,9 @@ class Series {
 
 /// One number of a run over its steps.
 struct Curve {
-  std::string job;         // empty: the job itself
+  std::string job;         // empty for the job itself
   std::string label;       // "loss", "accuracy"
-  bool own_steps = false;  // x counts steps of that job, not of the one that calls it
+  bool own_steps = false;  // true if x counts steps of `job` rather than of its caller
   Series series = {};
 
   std::string title() const { return job.empty() || job == label ? label : job + ": " + label; }
@@ -70,29 +72,30 @@ struct Matrix {
 
 struct RunData {
   fs::path directory;
-  std::string name;                         // short, and another one for each run of a report
-  std::optional<compare::RunFacts> record;  // of a run that was killed, or still runs, none
+  std::string name;                         // short, and unique among the runs of a report
+  std::optional<compare::RunFacts> record;  // empty if the run was killed or is still running
   std::optional<plan::Plan> plan;
-  const plan::Job* job = nullptr;  // of the plan: that ran
+  const plan::Job* job = nullptr;  // the job in `plan` that ran
   std::vector<Curve> curves;
   std::vector<Matrix> matrices;
-  std::vector<std::string> notes;  // what could not be read, or was left out
+  std::vector<std::string> notes;  // describe what could not be read or was left out
 
   void note(std::string text) { notes.push_back(std::move(text)); }
 };
 
-/// Reads run.json, plan.json and metrics.jsonl. RequestError where the directory is not one of a
-/// run.
+/// Reads run.json, plan.json and metrics.jsonl. Throws RequestError if the directory is not a run
+/// directory.
 RunData read_run(const fs::path& directory);
 
-/// The text of a regular file. Nothing if it is absent; nothing and a note in `run` if it is larger
-/// than `most` bytes, not a file, or cannot be read.
+/// Returns the text of a regular file, or nothing if it is absent. If it has more than `most`
+/// bytes, is not a regular file or cannot be read, returns nothing and adds a note to `run`.
 std::optional<std::string> read_bounded(const fs::path& path, uint64_t most, RunData& run);
 
-/// Adds the curves of a metrics.jsonl.
+/// Adds the curves of a metrics.jsonl to `run`.
 void read_metrics(const fs::path& path, RunData& run);
 
-/// The elements of one step, counted in bins of equal width from `from` to `to`.
+/// The distribution of the elements at one step, counted in bins of equal width from `from` to
+/// `to`.
 struct Histogram {
   int64_t step = 0;
   double from = 0, to = 0;
@@ -102,31 +105,32 @@ struct Histogram {
 struct Distribution {
   std::string name;  // "lenet/conv1/weight"
   bool gradient = false;
-  uint64_t events = 0;                // of the whole run
-  std::vector<Histogram> histograms;  // of at most kMostHistograms events, the oldest first
+  uint64_t events = 0;                // the number of events in the whole run
+  std::vector<Histogram> histograms;  // at most kMostHistograms events, oldest first
 };
 
-/// Most histograms of a distribution.
+/// The maximum number of histograms in a distribution.
 inline constexpr size_t kMostHistograms = 24;
 
-/// `i`-th of `most` places among `count`, from the first to the last one. REQUIRES: most > 1.
+/// Returns the i-th of `most` places spread evenly over `count`, including the first and the last.
+/// REQUIRES: most > 1.
 size_t spread(size_t i, size_t most, size_t count);
 
-/// The histogram of the finite elements, without counts where there are none. Of many elements only
-/// some are counted.
+/// Returns the histogram of the finite elements, without counts if there are none. For a large
+/// array, counts only some of the elements.
 Histogram histogram_of(const ArrayView& array, int64_t step);
 
-/// Reads the CSV of a stats sink. RunError where the file is not one.
+/// Reads the CSV of a stats sink. Throws RunError if the file has another format.
 Distribution read_stats(const fs::path& path);
 
-/// What the job returned last, or first and last.
+/// The last value, or the first and the last value, that a job returned.
 struct Sample {
   std::string name;                                         // "loss", "sample/images"
   std::string type;                                         // "float32 (64, 1, 28, 28)"
   std::vector<std::pair<std::string, std::string>> values;  // "step 99": "0.12 0.5 ..."
-  std::string picture;  // a data URI; empty: it does not look like pictures
+  std::string picture;  // a data URI; empty if the value does not look like pictures
   size_t picture_width = 0, picture_height = 0;  // pixels
-  std::string caption;                           // of the picture
+  std::string caption;                           // describes the picture
 };
 
 struct Arrays {
@@ -134,16 +138,17 @@ struct Arrays {
   std::vector<Sample> samples;
 };
 
-/// Looks through watch/, returns/ and also/. Scalars become curves of the run; what is damaged or
-/// too much becomes a note.
+/// Reads watch/, returns/ and also/. Scalars become curves of the run. Damaged or excess files
+/// become notes.
 Arrays read_arrays(RunData& run);
 
-/// Draws what looks like pictures into the sample: (..., channels, height, width), (..., height,
-/// width, channels) with 1 or 3 channels, or (..., height, width).
+/// Draws arrays that look like pictures into the sample: (..., channels, height, width) or (...,
+/// height, width, channels) with 1 or 3 channels, or (..., height, width).
 void draw_pictures(const ArrayView& slice, Sample& sample);
 
-/// "data:image/png;base64,..." of rows from the top, `channels` bytes a pixel: 1 (gray) or 3 (red,
-/// green, blue). REQUIRES: pixels.size() == width * height * channels, none of them 0.
+/// Returns "data:image/png;base64,..." for rows of pixels from the top. `channels` is the number of
+/// bytes per pixel: 1 (gray) or 3 (red, green, blue). REQUIRES: pixels.size() == width * height *
+/// channels, and none of the factors is 0.
 std::string png_uri(std::span<const uint8_t> pixels, size_t width, size_t height, size_t channels);
 
 }  // namespace flow::cli::report

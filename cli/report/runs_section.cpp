@@ -1,4 +1,5 @@
-// The runs: a table of several, with the settings that differ, and the facts of each.
+// The section of the runs: a table if there are several, with the settings that differ, and the
+// facts of each run.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -19,18 +20,18 @@ constexpr size_t kMostSettings = 12;
 
 using Record = compare::RunFacts;
 
-/// "60000 rows, 3f0c..."
+/// Returns a text such as "60000 rows, 3f0c...".
 std::string data_text(const Record::DataFile& file) {
   return (file.rows ? fmt::format("{} rows, ", *file.rows) : "") + file.digest.substr(0, 12);
 }
 
-/// "--set vars.lr=0.1" as its two words.
+/// Splits "--set vars.lr=0.1" into its two words.
 std::pair<std::string, std::string> words_of(const std::string& override) {
   const size_t space = override.find(' ');
   return {override.substr(0, space), space == override.npos ? "" : override.substr(space + 1)};
 }
 
-/// "vars.lr": "0.1"; "--steps": "50".
+/// Returns the settings of a run by name, such as "vars.lr": "0.1" and "--steps": "50".
 std::map<std::string, std::string> settings_of(const RunData& run) {
   std::map<std::string, std::string> settings;
   if (!run.record) return settings;
@@ -47,10 +48,10 @@ std::map<std::string, std::string> settings_of(const RunData& run) {
   return settings;
 }
 
-/// Something that differs between runs.
+/// A setting that differs between runs.
 struct Setting {
   std::string name;                 // "vars.lr", "device"
-  std::vector<std::string> values;  // by run; empty: the run was not given one
+  std::vector<std::string> values;  // one per run; empty if the run was given no value
 };
 
 bool differs(const std::vector<std::string>& values) {
@@ -90,7 +91,7 @@ void add_recorded(const std::vector<RunData>& runs, std::vector<Setting>& found)
   }
 }
 
-/// What the plans have differently: where no flag says why.
+/// Adds the differences between the plans. Only needed if no flag explains why the runs differ.
 void add_planned(const std::vector<RunData>& runs, std::vector<Setting>& found) {
   if (!runs.front().plan || !runs.front().job) return;
   std::map<std::string, std::vector<std::string>> by_key;
@@ -110,7 +111,8 @@ void add_planned(const std::vector<RunData>& runs, std::vector<Setting>& found) 
   }
 }
 
-/// "flowrun train lenet.yaml --set vars.lr=0.1 -o runs/a"; empty where run.json is missing.
+/// Returns "flowrun train lenet.yaml --set vars.lr=0.1 -o runs/a", or an empty string if run.json
+/// is missing.
 std::string command_of(const RunData& run) {
   if (!run.record) return {};
   const Record& record = *run.record;
@@ -125,7 +127,7 @@ std::string command_of(const RunData& run) {
   return command_line(words);
 }
 
-/// What runs were given differently: at most 12 settings.
+/// Returns at most 12 settings that differ between the runs.
 std::vector<Setting> differing_settings(const std::vector<RunData>& runs) {
   std::vector<Setting> found;
   if (runs.size() < 2) return found;
@@ -138,7 +140,7 @@ std::vector<Setting> differing_settings(const std::vector<RunData>& runs) {
 
 struct State {
   const char* kind;  // a class of the style sheet
-  const char* mark;  // for those who see no colors
+  const char* mark;  // distinguishes states without color
   std::string text;
 };
 
@@ -231,7 +233,7 @@ Html facts_of(const RunData& run) {
   return fragment("facts", {{"facts", facts.html()}});
 }
 
-/// Is less better (-1), more (+1), or does the name not say (0)?
+/// Returns -1 if less is better, +1 if more is better, and 0 if the name does not show it.
 int direction_of(const std::string& label) {
   constexpr std::array kLess = {"loss", "error", "perplexity", "mse", "mae"};
   constexpr std::array kMore = {"accuracy", "right", "correct", "auc", "f1", "recall", "score"};
@@ -243,7 +245,7 @@ int direction_of(const std::string& label) {
 struct Column {
   std::string title;
   int direction = 0;
-  std::vector<const Curve*> curves;  // by run; null: the run has none
+  std::vector<const Curve*> curves;  // one per run; null if the run lacks the metric
 };
 
 std::vector<Column> metric_columns(const std::vector<RunData>& runs) {

@@ -1,4 +1,4 @@
-// Sections of a report: verdicts of flowdiff, remarks on the report itself, the network and its
+// The sections with the verdicts of flowdiff, notes about the report itself, the network, and its
 // memory.
 #include "cli/report/page.h"
 
@@ -23,7 +23,7 @@ namespace {
 
 constexpr uint64_t kLargest = 16 << 20;
 
-/// Null where it is not JSON, or nested too deeply.
+/// Returns null if the text is not JSON or is nested too deeply.
 Json parse_bounded(const std::string& text) {
   try {
     return plan::parse_json(text, "");
@@ -32,7 +32,7 @@ Json parse_bounded(const std::string& text) {
   }
 }
 
-/// A run directory has other JSON files, too.
+/// Returns true if the JSON is a comparison. A run directory also contains other JSON files.
 bool is_comparison(const Json& json) {
   return json.is_object() && json.contains("golden") && json.contains("summary") &&
          json.contains("arrays");
@@ -43,7 +43,7 @@ using compare::Verdict;
 
 Html note(std::string_view text) { return fragment("note", {{"text", Html::text(text, 600)}}); }
 
-/// What a style and a mark say of a verdict: both, for people who see no colors.
+/// The style and the mark of a verdict. The mark distinguishes verdicts without color.
 struct Badge {
   const char *kind, *mark;
 };
@@ -78,7 +78,7 @@ Html table_of(const DiffReport& report) {
   constexpr size_t kMostRows = 50, kMostNotes = 20;
   std::vector<const ArrayDifference*> shown;
   for (const ArrayDifference& array : report.comparison.arrays) shown.push_back(&array);
-  // What fails comes first, then what is mistrusted.
+  // Failed arrays come first, followed by mistrusted ones.
   std::ranges::stable_sort(shown, std::greater(), [](const ArrayDifference* array) {
     return array->failed() ? 2 : array->verdict == Verdict::kMistrusted ? 1 : 0;
   });
@@ -104,7 +104,7 @@ Html table_of(const DiffReport& report) {
 
 constexpr size_t kMostNetworks = 6, kLargestPicture = 2 << 20, kMostSteps = 20'000;
 
-/// `name`: of the run, to be shown.
+/// Draws a job. `name` is the displayed name of the run.
 Html picture_of_job(const fs::path& directory, const std::string& name, const plan::Job& job,
                     bool open) {
   const std::string title = name.empty() ? job.name : fmt::format("{}, {}", job.name, name);
@@ -123,8 +123,8 @@ Html picture_of_job(const fs::path& directory, const std::string& name, const pl
                   {{"title", title}, {"open", open ? " open" : ""}, {"svg", Html::trusted(svg)}});
 }
 
-/// {"steps": 7, "always": 1024, "live": [...]}: bytes at each step. Of many steps in a row the
-/// greatest is what matters.
+/// Returns {"steps": 7, "always": 1024, "live": [...]} with the bytes at each step. If there are
+/// too many steps, each number is the maximum of several neighboring steps.
 std::string json_of(const StepMemory& memory) {
   constexpr size_t kMost = 600;
   const size_t stride = (memory.live.size() + kMost - 1) / kMost;
@@ -248,10 +248,10 @@ Html network_section(const Report& report) {
     std::vector<const plan::Job*> jobs = plan::sub_jobs_of(*run.plan, *run.job);
     jobs.insert(jobs.begin(), run.job);
     for (const plan::Job* job : jobs) {
-      // With the name of the run where there are several.
+      // If there are several runs, the titles after the first picture include the name of the run.
       const std::string name = report.runs.size() > 1 && !seen.empty() ? run.name : "";
       const Html picture = picture_of_job(run.directory, name, *job, drawn == 0);
-      // The same network of another run is not drawn again.
+      // The same network in another run is not drawn again.
       const size_t svg = picture.str().find("<svg");
       if (!seen.insert(job->name + picture.str().substr(std::min(svg, picture.str().size())))
                .second)

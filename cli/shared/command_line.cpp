@@ -1,4 +1,4 @@
-// Parses command lines, reports what is wrong in them, and reads them out of the parser as data.
+// Parses command lines, reports errors in them, and describes the parser's options as data.
 #include "cli/shared/command_line.h"
 
 #include <fmt/format.h>
@@ -17,14 +17,14 @@
 namespace flow::cli {
 namespace {
 
-/// "TEXT:{cpu,gpu}" lists the only values.
+/// Returns the only possible values, which "TEXT:{cpu,gpu}" lists.
 std::vector<std::string> choices_in(const std::string& type) {
   const size_t open = type.find('{'), close = type.rfind('}');
   if (open == type.npos || close == type.npos || close < open) return {};
   return split(std::string_view(type).substr(open + 1, close - open - 1), ',');
 }
 
-/// "NAME[:N]" of "NAME[:N]:CHECK": the names of checks follow that of the value.
+/// Returns "NAME[:N]" for "NAME[:N]:CHECK". The names of checks follow the name of the value.
 std::string value_in(const std::string& type) {
   int brackets = 0;
   for (size_t i = 0; i < type.size(); ++i) {
@@ -51,12 +51,12 @@ OptionInfo describe(const CLI::Option& option) {
   return info;
 }
 
-/// A command line, taken apart.
+/// The words of a command line, grouped by purpose.
 struct Words {
-  std::vector<std::string> command;  // the name of the command, and flags before it
-  std::vector<std::string> options;  // each value in a word of its own
+  std::vector<std::string> command;  // the name of the command, and the flags before it
+  std::vector<std::string> options;  // each value is a separate word
   std::vector<std::string> arguments;
-  bool lacks_value = false;  // the last option does
+  bool lacks_value = false;  // true if the last option lacks its value
 };
 
 const CLI::App* find_command(const CLI::App& app, const std::string& word) {
@@ -65,12 +65,12 @@ const CLI::App* find_command(const CLI::App& app, const std::string& word) {
   return nullptr;
 }
 
-/// Negative numbers are values, not options.
+/// Returns true if the word is an option. Negative numbers are values.
 bool is_option(std::string_view word) {
   return word.size() > 1 && word[0] == '-' && !(word[1] >= '0' && word[1] <= '9');
 }
 
-/// "--set" and "a=1" of "--set=a=1"; "-o" and "DIR" of "-oDIR" and "-o=DIR".
+/// Splits "--set=a=1" into "--set" and "a=1", and "-oDIR" or "-o=DIR" into "-o" and "DIR".
 std::pair<std::string, std::optional<std::string>> split_option(const std::string& word) {
   const size_t end = word.starts_with("--") ? word.find('=') : 2;
   if (end >= word.size()) return {word, {}};
@@ -113,10 +113,10 @@ Words take_apart(const CLI::App& app, int argc, char** argv) {
   return words;
 }
 
-/// For the parser, which wants them backwards: the arguments last, so that none is taken for the
-/// value of an option, or for a command.
+/// Returns the words in reverse, as the parser requires. The arguments come last on the command
+/// line, so that the parser takes none of them for the value of an option or for a command.
 std::vector<std::string> in_parsing_order(Words words) {
-  if (words.lacks_value) words.arguments.clear();  // the parser reports the last word
+  if (words.lacks_value) words.arguments.clear();  // makes the parser report the last word
   if (!words.arguments.empty()) words.arguments.insert(words.arguments.begin(), "--");
   std::vector<std::string> all = std::move(words.command);
   for (auto* more : {&words.options, &words.arguments})
@@ -132,13 +132,13 @@ std::vector<std::string> flags_of(const CLI::App& app) {
   return flags;
 }
 
-/// The innermost subcommand that was reached: the one whose usage is wrong.
+/// Returns the innermost subcommand of the command line, whose usage is wrong.
 const CLI::App& reached(const CLI::App& app) {
   const auto subcommands = app.get_subcommands();
   return subcommands.empty() ? app : reached(*subcommands.back());
 }
 
-/// Flags of other tools, and the flag or job-file key to use instead.
+/// A flag of other tools, and the flag or job-file key to use instead.
 struct ForeignFlag {
   std::string_view theirs, ours, hint;
 };
@@ -163,7 +163,7 @@ constexpr ForeignFlag kForeignFlags[] = {
     {"--batch-size", "--set", "set it in the job file, or with --set vars.batch=64"},
 };
 
-/// A hint for an unknown flag.
+/// Returns a hint for an unknown flag.
 std::string nearest_flag(const CLI::App& app, int argc, char** argv) {
   const std::vector<std::string> flags = flags_of(app);
   const auto known = [&](std::string_view flag) { return std::ranges::count(flags, flag) > 0; };
@@ -187,7 +187,8 @@ std::string nearest_flag(const CLI::App& app, int argc, char** argv) {
   return {};
 }
 
-/// A hint for an extra word: the value of a flag that takes none, or an output directory.
+/// Returns a hint for an unexpected word: the value of a flag that takes none, or an output
+/// directory.
 std::string hint_at_word(const CLI::App& app, const std::string& word, int argc, char** argv) {
   const auto is_file = [](const std::string& text) { return fs::path(text).has_extension(); };
   for (int i = 2; i < argc; ++i) {
@@ -195,7 +196,7 @@ std::string hint_at_word(const CLI::App& app, const std::string& word, int argc,
     const CLI::Option* option = app.get_option_no_throw(flag);
     if (!option || option->get_items_expected_max() > 0) continue;
     const bool of_run = option->get_description().find("DIR") != std::string::npos;
-    // `JOB --resume DIR FILE` has taken DIR for the file.
+    // In `JOB --resume DIR FILE`, the parser took DIR for FILE.
     if (value != word && !(of_run && i > 2 && is_file(word) && !is_file(value))) continue;
     if (option->get_description().find(flag + "=") != std::string::npos)
       return fmt::format("write the value with `=`: {}={}", flag, value);
@@ -207,14 +208,14 @@ std::string hint_at_word(const CLI::App& app, const std::string& word, int argc,
   return folder && app.get_option_no_throw("-o") ? fmt::format("did you mean -o {}?", word) : "";
 }
 
-/// The parser's message, with a lower-case first letter; "JOB is required" is unchanged.
+/// Returns the parser's message with a lower-case first letter. "JOB is required" stays unchanged.
 std::string lower_first(std::string text) {
   if (text.size() > 1 && std::islower(static_cast<unsigned char>(text[1])))
     text[0] = static_cast<char>(std::tolower(static_cast<unsigned char>(text[0])));
   return text;
 }
 
-/// The parser puts two blank lines between groups of options.
+/// Removes the second of two blank lines, which the parser prints between groups of options.
 std::string with_single_blank_lines(std::string text) {
   for (size_t at = 0; (at = text.find("\n\n\n", at)) != text.npos;) text.erase(at, 1);
   return text;
@@ -224,7 +225,7 @@ struct Complaint {
   std::string message, hint;
 };
 
-/// A missing or unknown command.
+/// Returns the complaint about a missing or unknown command.
 std::optional<Complaint> command_complaint(const CLI::App& app, int argc, char** argv) {
   std::vector<std::string> commands;
   for (const CLI::App* command : app.get_subcommands(nullptr))
@@ -244,13 +245,13 @@ std::optional<Complaint> command_complaint(const CLI::App& app, int argc, char**
                    near.empty() ? hint : fmt::format("did you mean `{}`?", near.front())};
 }
 
-/// An unknown command before `--help`.
+/// Returns the complaint about an unknown command before `--help`.
 std::optional<Complaint> misnamed_command(const CLI::App& app, int argc, char** argv) {
   if (argc < 2 || argv[1][0] == '-' || &reached(app) != &app) return {};
   return command_complaint(app, argc, argv);
 }
 
-/// For the parser's "--device: cuda not in {auto,cpu,gpu}".
+/// Rewrites the parser's message "--device: cuda not in {auto,cpu,gpu}".
 std::optional<Complaint> choice_complaint(const std::string& message) {
   constexpr std::string_view kBefore = ": ", kBetween = " not in {";
   const size_t name = message.find(kBefore), word = name + kBefore.size();
@@ -273,7 +274,7 @@ Complaint complaint(const CLI::App& app, const CLI::ParseError& error, int argc,
   std::string hint = nearest_flag(at, argc, argv);
   if (dynamic_cast<const CLI::ExtrasError*>(&error)) {
     std::vector<std::string> extras = app.remaining(true);
-    std::erase(extras, "--");  // of in_parsing_order
+    std::erase(extras, "--");  // in_parsing_order added it
     message = fmt::format("unexpected {} {}", extras.size() == 1 ? "argument" : "arguments",
                           join(extras, " "));
     if (hint.empty()) hint = hint_at_word(at, extras.front(), argc, argv);
@@ -316,7 +317,7 @@ void configure(CLI::App& app, const std::string& name, std::function<std::string
   app.set_help_flag("-h,--help", "print this help");
   app.get_formatter()->column_width(34);
   app.get_formatter()->label("SUBCOMMAND", "COMMAND");
-  // The last one counts, so that scripts can add flags to those they have.
+  // The last of several values applies, so that scripts can append flags to existing ones.
   app.option_defaults()->multi_option_policy(CLI::MultiOptionPolicy::TakeLast);
   app.failure_message(
       [](const CLI::App*, const CLI::Error& error) { return std::string(error.what()); });

@@ -1,5 +1,5 @@
-// What all programs share at the terminal: messages, output, the signals that end them, and the
-// directory for temporary files.
+// Implements what all programs share at the terminal: messages, output, the signals that end the
+// programs, and the directory for temporary files.
 #include "cli/shared/console.h"
 
 #include <fcntl.h>
@@ -29,24 +29,25 @@ namespace {
 
 constexpr const char* kOutputLost = "cannot write to standard output";
 
-bool objects = false;                 // print_errors_as_json()
-std::function<bool()> stops_waiting;  // stop_waiting_when()
+bool objects = false;                 // set by print_errors_as_json()
+std::function<bool()> stops_waiting;  // set by stop_waiting_when()
 
 constexpr const char* kReport =
     "this is a bug in flow; please report it with the job file and this message";
 
-/// What is opened is not to take the place of a standard stream that is closed, nor be written to
-/// as one.
+/// Opens closed standard streams on /dev/null. Otherwise a file that is opened later could take the
+/// place of a standard stream and receive its output.
 void open_standard_streams() {
   for (int descriptor = STDIN_FILENO; descriptor <= STDERR_FILENO; ++descriptor)
     if (::fcntl(descriptor, F_GETFD) < 0 && ::open("/dev/null", O_RDWR) < 0) std::abort();
 }
 
-/// The first code of the program, before the constructors of libraries: they need memory, too.
+/// Runs before all other code of the program, because the constructors of libraries also allocate
+/// memory.
 [[gnu::section(".preinit_array"), gnu::used]] void (*const kBeforeAll)() = catch_last_bad_alloc;
 
-/// While one lives, a library that calls exit() fails the run: OpenMP's does, once it has reported
-/// that it got no memory or thread.
+/// Makes the run fail if a library calls exit() during the lifetime of this object. OpenMP does so
+/// after it reports that it lacks memory or threads.
 class NoExit {
  public:
   NoExit() {
@@ -63,7 +64,7 @@ class NoExit {
   static inline std::atomic<bool> active = false;
 };
 
-/// The handler may touch nothing else.
+/// The signal handler may access no other data.
 std::atomic<int> requested = 0;
 
 extern "C" void on_stop_request(int signal) { requested = signal; }
@@ -84,12 +85,12 @@ int screen_columns(std::FILE* stream) {
 int columns_of(std::FILE* stream) { return std::clamp(screen_columns(stream), 20, 100); }
 
 bool wants_color(std::FILE* stream) {
-  const char* no_color = std::getenv("NO_COLOR");  // no-color.org: an empty text does not count
+  const char* no_color = std::getenv("NO_COLOR");  // no-color.org: an empty value does not count
   return is_screen(stream) && !(no_color && *no_color) && !(objects && stream == stderr);
 }
 
 bool write_all(int descriptor, std::string_view text) {
-  int idle = 0;  // tenths of a second in which nobody has read, though the run is to stop
+  int idle = 0;  // tenths of a second without reading, after a stop was requested
   while (!text.empty()) {
     pollfd ready{descriptor, POLLOUT, 0};
     const int found = ::poll(&ready, 1, 100);
@@ -100,7 +101,7 @@ bool write_all(int descriptor, std::string_view text) {
       return false;
     }
     idle = 0;
-    // A pipe that is ready takes so much at once.
+    // A pipe that is ready accepts this many bytes without blocking.
     const ssize_t written =
         ::write(descriptor, text.data(), std::min<size_t>(text.size(), PIPE_BUF));
     if (written >= 0)
@@ -178,8 +179,8 @@ int guarded(const char* program, const std::function<int()>& body) {
   prepare_for_little_memory();
   open_standard_streams();
   const NoExit no_exit;
-  std::signal(SIGXFSZ, SIG_IGN);  // a file beyond the limit is an error as on a full disk
-  std::signal(SIGPIPE, SIG_IGN);  // a reader that has seen enough is no error
+  std::signal(SIGXFSZ, SIG_IGN);  // makes a file beyond the size limit an error like a full disk
+  std::signal(SIGPIPE, SIG_IGN);  // a reader may close the pipe early, which is not an error
   return reported(program, body);
 }
 
@@ -200,7 +201,7 @@ int reported(const char* program, const std::function<int()>& body) {
     report_out_of_memory();
     return kRunFailed;
   } catch (const std::system_error& error) {
-    print_error(program, error.what(), "");  // no thread to spare, say
+    print_error(program, error.what(), "");  // for example, if no thread can be created
     return kRunFailed;
   } catch (const std::exception& error) {
     print_error(program, fmt::format("unexpected error: {}", error.what()), kReport);
@@ -247,7 +248,7 @@ void catch_stop_requests() {
     sigaction(signal, nullptr, &before);
     if (before.sa_handler != SIG_IGN) sigaction(signal, &action, nullptr);
   }
-  std::signal(SIGCHLD, SIG_DFL);  // an inherited SIG_IGN would hide how children end
+  std::signal(SIGCHLD, SIG_DFL);  // an inherited SIG_IGN would hide the exit statuses of children
 }
 
 bool is_stopping() { return requested != 0; }

@@ -1,5 +1,5 @@
-// What all programs share at the terminal: error messages, output, color; where the running program
-// is installed and works, and which signals end it.
+// The parts that all programs share at the terminal: error messages, output, color, the location of
+// the running program, temporary files, and the signals that end a program.
 #pragma once
 
 #include <cstdio>
@@ -15,21 +15,23 @@
 
 namespace flow::cli {
 
-/// Runs `body` and turns what it throws into a message on standard error and an exit status:
-/// "flowrun: error: ..." with its hint, or a defect's "please report". `program` is its name.
+/// Runs `body` and converts an exception to an exit status and a message on standard error:
+/// "flowrun: error: ..." with its hint, or a request to report a bug. `program` is the name of the
+/// program.
 int guarded(const char* program, const std::function<int()>& body);
-/// The same within `guarded`, for what comes after the message.
+/// Does the same inside `guarded`, for code that runs after the message.
 int reported(const char* program, const std::function<int()>& body);
 
-/// Is the stream a terminal with a movable cursor? TERM must not be dumb.
+/// Returns true if the stream is a terminal with a movable cursor. TERM must not be "dumb".
 bool is_screen(std::FILE* stream);
 
-/// Columns of the terminal; 100 if the stream is not a terminal.
+/// Returns the number of columns of the terminal, or 100 if the stream is not a terminal.
 int screen_columns(std::FILE* stream);
-/// The same for text: from 20 to 100.
+/// Returns the number of columns for text, from 20 to 100.
 int columns_of(std::FILE* stream);
 
-/// Use color on this stream? It must be a screen, without NO_COLOR and, on standard error, --json.
+/// Returns true if output on this stream should have color. The stream must be a screen, NO_COLOR
+/// must be unset and, on standard error, --json must be absent.
 bool wants_color(std::FILE* stream);
 
 /// Writes all of `text` and waits for the reader, even if the descriptor is non-blocking. Returns
@@ -41,51 +43,53 @@ void stop_waiting_when(std::function<bool()> stopping);
 /// Writes to standard error and escapes terminal control characters. Ignores failures, such as a
 /// closed pipe.
 void print_to_stderr(std::string_view text);
-/// The same as it is. REQUIRES: text of users in it is escaped.
+/// Writes the text to standard error without escaping. REQUIRES: text from users in it is escaped.
 void print_painted_to_stderr(std::string_view text);
 
-/// The same of a signal handler.
+/// Writes the text to standard error. May be called in a signal handler.
 void print_in_handler(std::string_view text);
 
-/// Writes to standard output and escapes terminal control characters. RunError on failure, except
-/// if the reader closed the pipe.
+/// Writes to standard output and escapes terminal control characters. Throws RunError on failure,
+/// unless the reader closed the pipe.
 void print(std::string_view text);
-/// The same as it is. REQUIRES: text of users in it is escaped.
+/// Writes the text to standard output without escaping. REQUIRES: text from users in it is escaped.
 void print_painted(std::string_view text);
-/// The same, with long lines folded to the terminal's width, at most 100.
+/// Writes like `print`, with long lines folded to the terminal's width, at most 100.
 void print_folded(std::string_view text);
-/// The same where standard output is a terminal, to its whole width; elsewhere lines stay long.
+/// Writes like `print`, with long lines folded to the full width of the terminal. If standard
+/// output is not a terminal, lines stay long.
 void print_fitted(std::string_view text);
 
-/// An object on a line of its own. Bytes that are no UTF-8 become U+FFFD.
+/// Returns the object as one line. Bytes that are not UTF-8 become U+FFFD.
 std::string json_line(const OrderedJson& object);
-/// Writes it to standard error.
+/// Writes the object as one line to standard error.
 void print_object(const OrderedJson& line);
 
 /// Writes "PROGRAM: error: TEXT" and, if not empty, "hint: HINT" to standard error.
 void print_error(const char* program, const std::string& message, const std::string& hint);
-/// How messages look on standard error.
+/// Returns the layout of messages on standard error.
 Layout message_layout();
-/// Writes the compiler's messages about `file`; `errors`: the number of errors among them.
+/// Writes the compiler's messages about `file`. `errors` is the number of errors among them.
 void print_messages(const std::string& file, const std::string& messages, size_t errors,
                     const std::vector<OrderedJson>& as_objects = {});
-/// From now on, errors and compiler messages are JSON objects, one per line, like everything else
+/// Makes all later errors and compiler messages JSON objects, one per line, like everything else
 /// that `flowrun --json` writes to standard error.
 void print_errors_as_json();
 
-/// "12 s", "3 min 20 s", "2 h 05 min"
+/// Returns a text such as "12 s", "3 min 20 s" or "2 h 05 min".
 std::string human_seconds(double seconds);
 
-/// The file of the running program; empty where the system does not say.
+/// Returns the file of the running program, or an empty path if the system does not provide it.
 fs::path running_program();
 
-/// PREFIX/share/flow/jobs of the running program; empty where it is not installed.
+/// Returns PREFIX/share/flow/jobs of the running program, or an empty path if the program is not
+/// installed.
 fs::path installed_jobs();
 
-/// A directory in the system's folder of temporary files, which is removed in the end.
+/// A directory in the system's folder of temporary files. The destructor removes it.
 class WorkDirectory {
  public:
-  /// `program` begins its name. RunError when it cannot be made.
+  /// Creates the directory, whose name begins with `program`. Throws RunError on failure.
   explicit WorkDirectory(const std::string& program);
   ~WorkDirectory();
   WorkDirectory(const WorkDirectory&) = delete;
@@ -96,17 +100,17 @@ class WorkDirectory {
   fs::path path_;
 };
 
-/// Catches SIGINT, SIGTERM and SIGHUP, unless they are ignored. A wait for a child is not
-/// restarted.
+/// Catches SIGINT, SIGTERM and SIGHUP unless they are ignored. A signal interrupts a wait for a
+/// child.
 void catch_stop_requests();
 
-/// Has one of them come?
+/// Returns true if one of these signals has arrived.
 bool is_stopping();
 
-/// Dies of the signal, as its sender expects. REQUIRES: is_stopping().
+/// Ends the process with the signal, as its sender expects. REQUIRES: is_stopping().
 void end_as_asked();
 
-/// Leaves what a command is doing once is_stopping() is true.
+/// Thrown to leave the work of a command after is_stopping() becomes true.
 struct Stopped : std::exception {
   const char* what() const noexcept override { return "stopped by a signal"; }
 };

@@ -1,4 +1,4 @@
-// What a command names as FILE|PLAN.
+// Finds and reads the file that a command names as FILE|PLAN.
 #include "cli/shared/job_source.h"
 
 #include <fmt/format.h>
@@ -23,7 +23,7 @@ bool is_job_file(const fs::path& path) {
   return path.extension() == ".yaml" || path.extension() == ".yml";
 }
 
-/// Sorted paths of the folder's job files, or of its other files.
+/// Returns the sorted paths of the folder's job files, or of its other files.
 std::vector<std::string> files_in(const fs::path& folder, bool job_files) {
   std::vector<std::string> names;
   std::error_code unreadable;
@@ -34,7 +34,7 @@ std::vector<std::string> files_in(const fs::path& folder, bool job_files) {
   return names;
 }
 
-/// The file that may have been meant; "" where none is like it.
+/// Returns the file that the user may have meant, or an empty string if none is similar.
 std::string near_file(const std::string& file) {
   for (const char* extension : {".yaml", ".yml"})
     if (fs::is_regular_file(file + extension)) return file + extension;
@@ -74,7 +74,8 @@ std::optional<CompileResult> compile_aloud(const CompileRequest& request, std::s
 
 constexpr std::string_view kFirstOfPlan = "\"checksum\"";
 
-/// What begins with the first key of a JSON object; empty for other texts.
+/// Returns the text from the first key of a JSON object to the end, or an empty text if this is not
+/// a JSON object.
 std::string_view first_key(std::string_view text) {
   constexpr const char* kBlanks = " \t\r\n";
   const size_t brace = text.find_first_not_of(kBlanks);
@@ -83,8 +84,8 @@ std::string_view first_key(std::string_view text) {
   return key == text.npos || text[key] != '"' ? std::string_view() : text.substr(key);
 }
 
-/// Plans are JSON objects as `flowc build` writes them. A job file may be JSON, too, which is YAML:
-/// it says `flow`.
+/// Returns true if the text is a plan, a JSON object that `flowc build` writes. A job file may also
+/// be JSON, which is valid YAML, but it contains `flow`.
 bool is_plan(const std::string& text) {
   const std::string_view key = first_key(text);
   if (key.empty()) return false;
@@ -93,8 +94,8 @@ bool is_plan(const std::string& text) {
   return !json.is_object() || !json.contains("flow");
 }
 
-/// Its text, read once: it may be a pipe. `-` is standard input. Of a file that is too large to be
-/// a job file, and no plan, no more than shows that.
+/// Reads the text of the file only once, because it may be a pipe. `-` is standard input. If the
+/// file is too large for a job file and is not a plan, reads only enough to detect that.
 std::string read_file(const CompileRequest& request) {
   const bool input = request.file == "-";
   if (!input) require_file(request);
@@ -105,11 +106,12 @@ std::string read_file(const CompileRequest& request) {
   return text;
 }
 
-/// The plan of a run has its root relative to the folder that it is in.
+/// Makes the root of a plan absolute. The plan of a run stores it relative to the folder of the
+/// plan.
 void resolve_root(plan::Plan& plan, const std::string& file) {
   if (plan.root.empty() || fs::path(plan.root).is_absolute() || file == "-" || is_descriptor(file))
     return;
-  std::error_code error;  // a missing folder is reported when it is read
+  std::error_code error;  // a missing folder is reported later when it is read
   const fs::path root = fs::absolute(file).parent_path() / plan.root;
   const fs::path found = fs::weakly_canonical(root, error);
   plan.root = (error ? root : found).string();
@@ -151,7 +153,7 @@ std::optional<LoadedPlan> load(const CompileRequest& request) {
 std::string file_with_job(const std::string& job) {
   for (const std::string& file : files_in("", true)) try {
       if (std::ranges::count(jobs_in(file, read_text(file)), job) > 0) return file;
-    } catch (const RunError&) {  // cannot be read
+    } catch (const RunError&) {  // skips files that cannot be read
     }
   return {};
 }

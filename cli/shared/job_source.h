@@ -1,4 +1,5 @@
-// What a command names as FILE|PLAN: a job file to compile, or a plan that was compiled before.
+// Loads what a command names as FILE|PLAN: a job file to compile, or a plan that was compiled
+// earlier.
 #pragma once
 
 #include <optional>
@@ -11,30 +12,32 @@ namespace flow::cli {
 
 struct LoadedPlan {
   plan::Plan plan;
-  bool from_job_file = false;                                     // compiled now
-  std::map<std::string, std::vector<WrittenEntry>> entries = {};  // by job, where it was compiled
+  bool from_job_file = false;  // true if the job file was compiled now
+  std::map<std::string, std::vector<WrittenEntry>> entries = {};  // by job, if compiled from a file
 };
 
-/// The text of `request.file`. RequestError where it is a plan, or no such file is there, with the
-/// name of the one that may have been meant.
+/// Returns the text of `request.file`. Throws RequestError if the file is a plan or does not exist;
+/// the latter error suggests a similar name.
 std::string read_job_file(const CompileRequest& request);
 
-/// Compiles `request.file`. Messages go to standard error, followed by a line that counts errors, a
-/// dump to standard output; nothing where there are errors. RequestError as of read_job_file.
+/// Compiles `request.file`. Messages go to standard error, followed by a line with the number of
+/// errors; a dump goes to standard output. Returns nothing if there are errors. Throws the
+/// RequestErrors of read_job_file.
 std::optional<CompileResult> compile_aloud(const CompileRequest& request);
 
-/// The plan of `request.file`: compiled aloud, or read; nothing after compile errors. A relative
-/// root in a plan is relative to the folder of the plan.
-/// Throws RequestError, too, when the request's overrides need a job file and this is a plan.
+/// Returns the plan of `request.file`, which is compiled with messages, or read. Returns nothing
+/// after compile errors. A relative root in a plan is relative to the folder of the plan. Also
+/// throws RequestError if the request has overrides, which need a job file, and the file is a plan.
 std::optional<LoadedPlan> load(const CompileRequest& request);
 
-/// The job of that name. RequestError that lists the jobs when there is none.
+/// Returns the job of the given name. If there is none, throws RequestError that lists the jobs.
 const plan::Job& find_job(const plan::Plan& plan, const std::string& name);
 
-/// The first job file of the current folder that has a job of that name; "" where none has.
+/// Returns the first job file of the current folder with a job of the given name, or an empty
+/// string.
 std::string file_with_job(const std::string& job);
 
-/// "`train`, `eval`"
+/// Returns the names of the jobs, such as "`train`, `eval`".
 std::string job_names(const plan::Plan& plan);
 
 }  // namespace flow::cli

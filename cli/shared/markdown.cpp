@@ -14,7 +14,8 @@ size_t indentation(std::string_view line) {
   return std::min(line.find_first_not_of(' '), line.size());
 }
 
-/// How long the mark of a list item is, with the blank after it: "- ", "12. "; 0 where none is.
+/// Returns the length of the mark of a list item, including the following blank: "- ", "12. ".
+/// Returns 0 if there is no mark.
 size_t mark_length(std::string_view text) {
   if (text.starts_with("- ") || text.starts_with("* ")) return 2;
   size_t digits = 0;
@@ -40,7 +41,7 @@ std::vector<std::string> cells_of(std::string_view line) {
   return cells;
 }
 
-/// "| --- | ---: |"
+/// Returns true if the line separates the head of a table, such as "| --- | ---: |".
 bool is_rule(std::string_view line) {
   return line.find('-') != line.npos && line.find_first_not_of("|-: ") == line.npos;
 }
@@ -83,7 +84,7 @@ class Parser {
     }
   }
 
-  /// Indented lines continue the item above.
+  /// Returns true inside a list. Indented lines continue the list item above them.
   bool in_list() const {
     return !blocks_.empty() &&
            (blocks_.back().kind == Block::Kind::kItem || blocks_.back().level > 0) &&
@@ -95,7 +96,7 @@ class Parser {
     ended_ = true;
   }
 
-  /// A line that continues the paragraph or the item above, or begins a paragraph.
+  /// Reads a line that continues the paragraph or the item above it, or begins a paragraph.
   void read_text(std::string_view text, size_t indent) {
     if (!ended_ && !blocks_.empty()) {
       blocks_.back().text += ' ' + trimmed(text);
@@ -138,7 +139,7 @@ class Parser {
 
   const std::vector<std::string> lines_;
   size_t at_ = 0;
-  bool ended_ = true;  // the next line of text begins a block
+  bool ended_ = true;  // true if the next line of text begins a block
   std::vector<Block> blocks_;
 };
 
@@ -153,7 +154,7 @@ std::vector<Inline> parse_inline(std::string_view text) {
     if (!plain.empty()) parts.push_back({Inline::Style::kPlain, std::move(plain)});
     plain.clear();
   };
-  /// Takes what stands between two such marks.
+  /// Takes the text between two of these marks.
   const auto take = [&](std::string_view mark, Inline::Style style) {
     const size_t close = text.find(mark, mark.size());
     if (close == text.npos || close == mark.size()) return false;

@@ -1,4 +1,4 @@
-// Markdown as the macros of man(7), and as plain text that fits a terminal.
+// Writes Markdown as the macros of man(7), and as plain text that fits a terminal.
 #include <algorithm>
 #include <cctype>
 
@@ -10,7 +10,7 @@
 namespace flow::cli {
 namespace {
 
-/// Text that troff takes for itself is escaped.
+/// Escapes characters that have a special meaning in troff.
 std::string literal(std::string_view text) {
   return replaced(text, {{'\\', "\\e"},
                          {'-', "\\-"},
@@ -28,7 +28,7 @@ std::string marked(std::string_view text) {
                                                               : "\\fB";
     out += font + literal(part.text) + (*font ? "\\fR" : "");
   }
-  // A dot that begins a line would begin a request.
+  // A dot at the beginning of a line would begin a troff request.
   return out.starts_with('.') ? "\\&" + out : out;
 }
 
@@ -47,8 +47,8 @@ std::string macro_argument(const std::string& text) {
   return '"' + replaced(text, {{'"', "\\(dq"}}) + '"';
 }
 
-/// Each row is a tagged paragraph: its first cell, those in the middle in parentheses, then the
-/// last.
+/// Writes each row as a tagged paragraph: its first cell, the middle cells in parentheses, and the
+/// last cell.
 std::string table_macros(const Block& table) {
   std::string text;
   for (size_t row = 1; row < table.rows.size(); ++row) {
@@ -70,7 +70,7 @@ constexpr size_t kCodeIndent = 4;
 
 std::string blanks(size_t count) { return std::string(count, ' '); }
 
-/// What a terminal is sent, and the columns that it then takes.
+/// A word as it is sent to a terminal, and its width in columns.
 struct Word {
   std::string shown;
   size_t width;
@@ -83,7 +83,7 @@ std::string painted(const Inline& part, const std::string& text, bool color) {
 
 std::vector<Word> words_of(std::string_view text, bool color) {
   std::vector<Word> words;
-  bool joined = false;  // the next piece continues the word before it
+  bool joined = false;  // true if the next piece continues the previous word
   for (const Inline& part : parse_inline(text)) {
     const bool code = part.style == Inline::Style::kCode;
     const std::string marked = code && !color ? '`' + part.text + '`' : part.text;
@@ -105,7 +105,8 @@ std::vector<Word> words_of(std::string_view text, bool color) {
   return words;
 }
 
-/// Lines of at most so many columns; the first begins with `first`, the others with blanks.
+/// Fills lines of at most `columns` columns. The first line begins with `first`, and the others
+/// begin with `indent` blanks.
 std::string filled(std::string_view text, const Word& first, size_t indent, size_t columns,
                    bool color) {
   std::string lines = first.shown;
@@ -130,7 +131,7 @@ std::string filled(std::string_view text, const std::string& first, size_t colum
   return filled(text, {first, width}, width, columns, color);
 }
 
-/// The same on one line of any length.
+/// Returns the text on one line of any length.
 std::string on_a_line(std::string_view text, bool color) {
   std::string line = filled(text, "", std::string::npos / 2, color);
   line.pop_back();
@@ -143,8 +144,8 @@ size_t width_of_cell(const std::string& text) {
   return width;
 }
 
-/// Rows as a list, where the terminal is too narrow for columns: the first cell, those in the
-/// middle in parentheses, and the last one below.
+/// Lists the rows of a table for a terminal that is too narrow for columns: the first cell, the
+/// middle cells in parentheses, and the last cell below.
 std::string stacked_table(const Block& table, size_t columns, bool color) {
   std::string text;
   for (size_t row = 1; row < table.rows.size(); ++row) {
@@ -164,9 +165,9 @@ std::string table_text(const Block& table, size_t columns, bool color) {
       widths[i] = std::max(widths[i], width_of_cell(row[i]));
     }
   if (widths.empty()) return {};
-  size_t before = 2;  // the columns left of the last
+  size_t before = 2;  // the width of the columns before the last one
   for (size_t i = 0; i + 1 < widths.size(); ++i) before += widths[i] + 2;
-  constexpr size_t kRoom = 30;  // what the last column needs to be read
+  constexpr size_t kRoom = 30;  // the least readable width of the last column
   if (before + std::min(widths.back(), kRoom) > columns)
     return stacked_table(table, columns, color);
   std::string text;

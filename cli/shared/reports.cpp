@@ -1,4 +1,4 @@
-// Aligns tables, escapes XML, and checks and writes files of reports.
+// Aligns tables, escapes XML, and checks and writes report files.
 #include "cli/shared/reports.h"
 
 #include <fmt/format.h>
@@ -24,7 +24,7 @@ namespace {
 void append(const fs::path& path, const std::string& report) {
   std::error_code unknown;
   if (fs::exists(path, unknown) && !fs::is_regular_file(path, unknown))
-    return write_text_atomically(path, report);  // a pipe or a terminal
+    return write_text_atomically(path, report);  // for example, a pipe or a terminal
   File file = File::open_update(path);
   const uint64_t before = file.size();
   const std::string text = before > 0 ? '\n' + report : report;
@@ -36,14 +36,15 @@ void append(const fs::path& path, const std::string& report) {
   }
 }
 
-/// /dev/stdout may lead to a pipe, which has no path: then as it is given.
+/// Resolves the path. /dev/stdout may lead to a pipe, which has no path: then returns the path
+/// unchanged.
 fs::path real_path(const fs::path& path) {
   std::error_code unknown;
   const fs::path real = fs::weakly_canonical(fs::absolute(path), unknown);
   return unknown ? path : real;
 }
 
-/// Names that flow gives to files of runs and of golden directories.
+/// Returns true if flow gives this name to a file of a run or of a golden directory.
 bool is_known_name(const fs::path& name) {
   static const std::set<fs::path> kOthers = {"checkpoint.json", "files.json",  "scope.json",
                                              "stats.csv",       "golden.json", kTolerancesFile};
@@ -51,7 +52,7 @@ bool is_known_name(const fs::path& name) {
          (name.has_extension() && std::ranges::count(exec::kWritten, name) > 0);
 }
 
-/// Does the directory have more of a run than a plan?
+/// Returns true if the directory contains more files of a run than just a plan.
 bool is_run(const fs::path& directory) {
   std::error_code unknown;
   return std::ranges::any_of(exec::kWritten, [&](const char* name) {
@@ -66,7 +67,8 @@ bool may_have_name(const fs::path& file, Output kind) {
   return !is_known_name(name) || (kind == Output::kTolerances && name == kTolerancesFile);
 }
 
-/// What a file is whose loss would hurt, by its name; empty where it may be replaced.
+/// Returns the kind of a valuable file according to its name, or an empty string if the file may be
+/// replaced.
 std::string precious_kind(const fs::path& file, Output kind) {
   const fs::path extension = file.extension();
   for (const char* weights : {".npz", ".safetensors", ".onnx"})
@@ -106,7 +108,8 @@ void check_writable(const char* flag, const fs::path& path, bool in_place) {
     refuse(fmt::format("directory {} does not exist", parent.string()), "create the directory");
   if (!fs::is_directory(parent, unknown))
     refuse(fmt::format("{} is not a directory", parent.string()), "name a file in a directory");
-  // A file is replaced by a new one, unless it is appended to; a pipe or a terminal is opened.
+  // A regular file is replaced by a new one unless the report is appended. A pipe or a terminal is
+  // opened.
   const bool opened =
       fs::exists(path, unknown) && (in_place || !fs::is_regular_file(path, unknown));
   if (::access((opened ? path : parent).c_str(), opened ? W_OK : W_OK | X_OK) != 0)

@@ -1,4 +1,5 @@
-// What reports are made of, tables and XML, and the files that they are written to.
+// The building blocks of reports, such as tables and XML, and the files that reports are written
+// to.
 #pragma once
 
 #include <initializer_list>
@@ -13,83 +14,85 @@
 
 namespace flow::cli {
 
-/// A flag, and the file that it names; `-` is standard output.
+/// A flag and the file that it names; `-` is standard output.
 struct ReportFile {
   const char* flag;
   std::optional<std::string> path;
 };
 
-/// RequestError where `path` cannot be written: no such directory, no permission. Called before
-/// work that takes long.
+/// Throws RequestError if `path` cannot be written, for example because its directory is missing or
+/// permission is denied. Called before lengthy work.
 void check_writable(const char* flag, const fs::path& path, bool in_place = false);
 
 inline constexpr const char* kTolerancesFile = "tolerances.yaml";
 
-/// What a command writes where a flag says.
+/// The kind of output that a command writes to a file that a flag names.
 enum class Output {
   kReport,      // JSON, JUnit, Markdown, HTML, a schema
   kPlan,        // `plan.json`, but not in the directory of a run
-  kJobFile,     // in the place of another one
+  kJobFile,     // may replace another job file
   kTolerances,  // `tolerances.yaml` of a golden directory
 };
 
-/// RequestError where a file of that kind would replace an array, weights, a job file, a file of a
-/// run or of a golden directory, or one of `inputs`, which the command reads.
+/// Throws RequestError if an output of this kind would replace an array, weights, a job file, a
+/// file of a run or of a golden directory, or one of `inputs`, which the command reads.
 void check_output(const char* flag, const fs::path& path, Output kind,
                   const std::vector<std::string>& inputs = {});
 
-/// Such a check of each report; reports do not replace each other, either. RequestError also where
-/// one cannot be written.
+/// Checks each report with check_output. Throws RequestError also if two reports would use the same
+/// file, or if a report cannot be written.
 void check_reports(const std::vector<ReportFile>& reports,
                    const std::vector<std::string>& inputs = {});
 
-/// Writes a report; `append`: as a paragraph of its own at the end of the file, all of it or
-/// nothing. True where it went to standard output.
+/// Writes a report. With `append_it`, appends it as a separate paragraph at the end of the file,
+/// completely or not at all. Returns true if the report went to standard output.
 bool write_report_file(const std::string& path, const std::string& report, bool append_it = false);
 
-/// The text with other texts in place of some characters.
+/// Returns the text with some characters replaced by other texts.
 std::string replaced(std::string_view text,
                      std::initializer_list<std::pair<char, std::string_view>> characters);
 
-/// Text inside an XML attribute or element. What XML cannot hold is escaped, as on a terminal.
+/// Escapes text for an XML attribute or element. Characters that XML cannot represent are escaped
+/// as on a terminal.
 std::string xml(const std::string& text);
 
-/// Lines inside an XML element, each with its end.
+/// Escapes lines for an XML element and ends each with a line break.
 std::string xml_lines(const std::vector<std::string>& lines);
 
-/// A case of a JUnit test suite.
+/// A test case of a JUnit test suite.
 struct JunitCase {
   std::string kind, name;
-  std::string inside = {};  // XML that says why it fails, or what there is to say; may be empty
+  std::string inside = {};  // XML with the failure or other output; may be empty
 };
-/// A test suite; `lines` are its output. `errors`: it says how many cases have an error.
+/// Returns a test suite whose output is `lines`. With `errors`, the suite states how many cases
+/// have an error.
 std::string junit(const std::string& suite, const std::vector<JunitCase>& cases,
                   const std::vector<std::string>& lines = {}, bool errors = false);
-/// Inside a case: the message, and more in XML.
+/// Returns the failure inside a case: the message, followed by more XML.
 std::string junit_failure(const std::string& message, const std::string& more);
 
-/// Text within a line or a cell of Markdown, escaped.
+/// Escapes text for a line or a cell of Markdown.
 std::string markdown_text(const std::string& text);
-/// A row of a table.
+/// Returns a row of a Markdown table.
 std::string markdown_row(const std::vector<std::string>& cells);
 
-/// An object over several lines. Bytes that are no UTF-8 become U+FFFD: names of files may have
-/// them.
+/// Returns the object on several lines. Bytes that are not UTF-8, which file names may contain,
+/// become U+FFFD.
 std::string json_text(const OrderedJson& object);
 
-/// "3 added, 1 removed": counts with their words, without those that are 0.
+/// Returns counts with their words, without those that are 0: "3 added, 1 removed".
 std::string counts_text(const std::vector<std::pair<size_t, const char*>>& counts);
 
 /// Rows of cells, printed with each column as wide as its widest cell.
 class Table {
  public:
-  /// What a terminal would obey is escaped in them.
+  /// Adds a row. Characters that would control a terminal are escaped.
   void row(std::vector<std::string> cells);
-  /// Its cells are numbers, which end at one place.
+  /// Aligns a column of numbers right.
   void align_right(size_t column);
-  /// Cells that make rows wider than `columns` are cut, "like th...", in these columns one after
-  /// another until rows fit; none is cut to fewer than `least` characters. Where that is not
-  /// enough, columns of `drop` go, one after another.
+  /// Makes the rows fit into `columns`. Cells are shortened to "like th..." in the columns `cut`,
+  /// one column after another, but never to fewer than `least` characters. If that is not enough,
+  /// the columns `drop` are removed one after another.
   void fit(int columns, const std::vector<size_t>& cut, int least,
            const std::vector<size_t>& drop = {});
   bool empty() const { return rows_.empty(); }

@@ -1,4 +1,4 @@
-// Two jobs compared entry by entry, and as a whole.
+// Compares two jobs entry by entry, and as a whole.
 #include "cli/show/show.h"
 
 #include <fmt/format.h>
@@ -20,7 +20,7 @@ std::string shape_of(const plan::Job& job, const Entry& entry) {
   return entry.output.valid() ? type_of(job, job[entry.output]) : "none";
 }
 
-/// "dense + relu, float32 [100, 512], 1.61 M parameters"
+/// Returns a text such as "dense + relu, float32 [100, 512], 1.61 M parameters".
 std::string entry_text(const plan::Job& job, const Entry& entry) {
   std::string text = entry.op + ", " + shape_of(job, entry);
   if (entry.parameters > 0)
@@ -32,7 +32,7 @@ std::string change(const std::string& a, const std::string& b) {
   return fmt::format("{} -> {}", a, b);
 }
 
-/// "1,663,370 -> 860,000 (-48.3 %)"
+/// Returns a text such as "1,663,370 -> 860,000 (-48.3 %)".
 std::string change(double a, double b, std::string (*text)(double)) {
   std::string line = change(text(a), text(b));
   if (a > 0) line += fmt::format(" ({:+.3g} %)", 100 * (b - a) / a);
@@ -59,7 +59,7 @@ class JobDiff {
   }
 
  private:
-  /// What is the same of several names has one line.
+  /// A line of the result. Names with the same change share one line.
   struct Line {
     std::string kind, first, text;
     size_t more = 0;
@@ -73,7 +73,7 @@ class JobDiff {
       ++lines_[line->second].more;
   }
 
-  /// Of the job as a whole: a line of its own.
+  /// Adds a change of the whole job on a separate line.
   void add_total(const std::string& name, std::string text) {
     lines_.push_back({"changed", name, std::move(text)});
   }
@@ -131,7 +131,7 @@ class JobDiff {
          schedule_text(b_.optimizer->learning_rate));
   }
 
-  /// A value that the lines above do not have.
+  /// Adds a changed value that the lines above do not cover.
   void add_value(const plan::Difference& difference) {
     const std::string& path = difference.path;
     for (const char* covered :
@@ -153,9 +153,9 @@ class JobDiff {
         add("changed", path.substr(name, end - name),
             (plain ? value.substr(value.find('.') + 1) : value) + " " + text);
       }
-      return;  // what is added or removed is seen in the entries
+      return;  // the entries already show what is added or removed
     }
-    if (path.starts_with("steps") || path.starts_with("variables")) return;  // their order
+    if (path.starts_with("steps") || path.starts_with("variables")) return;  // differences in order
     if (both)
       add_total(path, text);
     else
@@ -179,7 +179,7 @@ class JobDiff {
   const plan::Job &a_, &b_;
   const JobTree tree_a_, tree_b_;
   std::vector<Line> lines_;
-  std::map<std::pair<std::string, std::string>, size_t> line_of_;  // by kind and text
+  std::map<std::pair<std::string, std::string>, size_t> line_of_;  // indexed by kind and text
 };
 
 }  // namespace

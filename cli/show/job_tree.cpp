@@ -1,5 +1,5 @@
-// Steps and variables gathered under the entries that they were made from, and their sums. Equal
-// copies and networks are found by what is in them.
+// Groups steps and variables under the entries that they were made from, and computes totals. Equal
+// copies and networks are recognized by their contents.
 #include "cli/show/job_tree.h"
 
 #include <fmt/format.h>
@@ -27,8 +27,9 @@ size_t bytes_of_role(const plan::Job& job, plan::Role role) {
 
 using plan::TensorId;
 
-/// `name`, or what it is a part of, of which `names` has an entry; empty where it has none. Parts
-/// of layers are one or two components after their entry's name.
+/// Returns the longest prefix of `name`, in whole components, that `names` contains, or an empty
+/// text if there is none. The parts of a layer have one or two components more than the layer's
+/// entry.
 template <typename Names>
 std::string_view nearest(std::string_view name, const Names& names) {
   constexpr int kMostParts = 8;
@@ -95,7 +96,8 @@ class TreeBuilder {
     return entries().size() - 1;
   }
 
-  /// Of the written entry that a step or variable of that name belongs to: 0 where there is none.
+  /// Returns the written entry to which a step or variable of this name belongs, or 0 if there is
+  /// none.
   size_t entry_of(std::string_view name) {
     name = nearest(name, written_);
     if (name.empty()) return 0;
@@ -103,7 +105,8 @@ class TreeBuilder {
       return made->second;
     const size_t cut = name.rfind('/');
     const size_t parent = cut == name.npos ? 0 : entry_of(name.substr(0, cut));
-    const size_t shown = parent == 0 ? 0 : cut + 1;  // all of it where nothing is around it
+    // If no network contains the entry, its full name is kept.
+    const size_t shown = parent == 0 ? 0 : cut + 1;
     const WrittenEntry& written = *written_.find(name)->second;
     const size_t entry = add(parent, std::string(name.substr(shown)), written.op, written.where);
     entries()[entry].path = name;
@@ -113,7 +116,7 @@ class TreeBuilder {
     return entry;
   }
 
-  /// `runs`: how often a call runs it.
+  /// Adds a step. `runs` is the number of times that a call runs it.
   void add_step(const plan::Step& step, double runs) {
     for (const TensorId id : step.inputs) add_variable(id);
     size_t entry = entry_of(step.name);
@@ -121,7 +124,7 @@ class TreeBuilder {
     read(step.inputs, entry);
     for (const plan::EpilogueOp& fused : step.epilogue) {
       const size_t own = entry_of(fused.name);
-      if (own == 0) continue;  // an update
+      if (own == 0) continue;  // the fused op is an update
       if (own != entry) {
         flow(entry, own, step.outputs[0]);
         set_output(entry, step);
@@ -132,7 +135,7 @@ class TreeBuilder {
       entries()[entry].flops += runs * plan::flops(job_, step, fused);
       read(fused.operands, entry);
     }
-    if (step.name.find(':') == std::string::npos) {  // a cast or copy is of what is there
+    if (step.name.find(':') == std::string::npos) {  // a cast or copy belongs to an existing result
       add_activation(step, entry);
       set_output(entry, step);
     }
@@ -140,7 +143,8 @@ class TreeBuilder {
       if (id.valid()) maker_[id.index()] = entry;
   }
 
-  /// A variable may be an entry by itself, which no step makes, and so may the state of a loop.
+  /// Sets the output of a variable that is itself an entry, because no step computes it. The same
+  /// applies to the state of a loop.
   void add_variable(TensorId id) {
     const plan::Tensor& tensor = job_[id];
     if (tensor.role != plan::Role::kVariable) return;
@@ -153,7 +157,7 @@ class TreeBuilder {
     }
   }
 
-  /// A layer's activation that is a step is named after its op.
+  /// Adds an activation to the op of its layer. The step of an activation is named after its op.
   void add_activation(const plan::Step& step, size_t entry) {
     if (entry == 0 || !entries()[entry].output.valid() || step.op == ops::kMatmul ||
         step.op->epilogue == ops::Epilogue::kBias)
@@ -175,7 +179,8 @@ class TreeBuilder {
         flow(maker, reader, id);
   }
 
-  /// Networks around the maker, but not around the reader, have this for an output.
+  /// Adds a flow. The tensor becomes the output of all networks that contain the maker but not the
+  /// reader.
   void flow(size_t from, size_t to, TensorId tensor) {
     tree_.flows.push_back({from, to, tensor});
     size_t maker = entries()[from].parent, reader = to;
@@ -186,7 +191,7 @@ class TreeBuilder {
     }
   }
 
-  /// What entries have passes to the networks around them.
+  /// Adds the sums of each entry to the network that contains it.
   void sum_up() {
     for (size_t i = entries().size(); i-- > 1;) {
       Entry& entry = entries()[i];
@@ -203,7 +208,7 @@ class TreeBuilder {
 
   const plan::Job& job_;
   std::map<std::string_view, const WrittenEntry*> written_;
-  std::vector<size_t> maker_;  // by tensor: the entry; 0 where it is none
+  std::vector<size_t> maker_;  // indexed by tensor: the entry that computes it, or 0
   JobTree tree_;
 };
 
@@ -255,7 +260,7 @@ class Folding {
     return made;
   }
 
-  /// The entry, or where it is a repeat, its copies: equal ones as one.
+  /// Adds an entry. Instead of a repeat, adds its copies, and combines equal neighboring ones.
   void add(size_t i, std::vector<Folded>& to) {
     const Entry& entry = tree_.entries[i];
     const auto copy = [&](size_t part) { return is_copy(tree_.entries[part]); };
@@ -284,8 +289,8 @@ class Folding {
 
   const JobTree& tree_;
   const bool all_;
-  std::vector<size_t> kinds_, sizes_;    // by entry: hashes of what is in it, and of how much
-  std::map<size_t, std::string> shown_;  // the name under which such a network is shown
+  std::vector<size_t> kinds_, sizes_;  // indexed by entry: hashes of its contents and of its sizes
+  std::map<size_t, std::string> shown_;  // the name under which a network of each kind is shown
 };
 
 }  // namespace

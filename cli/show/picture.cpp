@@ -1,4 +1,5 @@
-// The boxes of a picture from a job, and the picture in Graphviz's language and as an SVG.
+// Makes the boxes of a picture from a job, and writes the picture in Graphviz's language and as
+// SVG.
 #include "cli/show/picture.h"
 
 #include <fmt/format.h>
@@ -81,7 +82,7 @@ class PictureBuilder {
     made.gradient |= gradient;
   }
 
-  /// A box for all that hooks and the return read of one box.
+  /// Adds one box for all hooks and returns that read the same box.
   void add_hooks() {
     std::map<size_t, std::vector<std::string>> texts;
     for (const plan::Hook& hook : job_.hooks)
@@ -113,7 +114,7 @@ class PictureBuilder {
   const plan::Job& job_;
   const JobTree& tree_;
   const PictureOptions options_;
-  std::vector<size_t> box_of_;  // by entry: its own, or the one that it is shown in
+  std::vector<size_t> box_of_;  // indexed by entry: its box, or the box in which it is shown
   std::map<std::pair<size_t, size_t>, Link> links_;
   Picture picture_;
 };
@@ -125,7 +126,8 @@ std::string quoted(const std::vector<std::string>& lines) {
   return '"' + join(texts, "\\n") + '"';
 }
 
-// What boxes look like, by Look. The second network is shown elsewhere.
+// The styles of boxes, indexed by Look. A box with two peripheries is a network whose entries are
+// shown elsewhere.
 constexpr std::array kStyles = {"", ", style=rounded", ", peripheries=2", ", style=dashed"};
 constexpr std::array kClasses = {"op", "input", "network", "hook"};
 
@@ -144,7 +146,7 @@ void write_box(const Picture& picture, size_t i, size_t depth, std::string& text
   if (i > 0) text += indent + "}\n";
 }
 
-/// A box that stands for a cluster at an end of an edge.
+/// Returns the first or last box inside a cluster, which represents it at an end of an edge.
 size_t within(const Picture& picture, size_t box, bool last) {
   while (!picture.boxes[box].inside.empty())
     box = last ? picture.boxes[box].inside.back() : picture.boxes[box].inside.front();
@@ -156,7 +158,7 @@ bool is_inside(const Picture& picture, size_t box, size_t other) {
   return box == other;
 }
 
-// Each rule is for this drawing only: a page may have it among others.
+// All rules apply only to this drawing, because a page may also contain other elements.
 constexpr std::string_view kStyle = R"(<style>
 .picture { color-scheme: light dark; --back: #fff; --text: #1f2328; --faint: #59636e; --line: #818b98;
   --box: #fff; --input: #ddf4ff; --network: #8c959f1a; --hook: #fff8c5; --gradient: #bc4c00 }
@@ -203,7 +205,7 @@ std::string svg_of(const Box& box, const Placed::Rectangle& at) {
     if (box.inside.empty())
       y += Placed::kLine;
     else
-      x += (width_of(box.lines[i]) + 2) * Placed::kCharacter;  // a title is one line
+      x += (width_of(box.lines[i]) + 2) * Placed::kCharacter;  // a title has only one line
   }
   return text;
 }

@@ -1,4 +1,4 @@
-// A job as boxes and links, where these are drawn, and the drawing.
+// A job as boxes and links, the layout of its picture, and the drawing.
 #pragma once
 
 #include <compare>
@@ -14,23 +14,23 @@ enum class Look { kOp, kInput, kNetwork, kHook };
 
 struct Box {
   Look look = Look::kOp;
-  std::vector<std::string> lines;  // the name, then what it is
-  size_t parent = 0;               // the box around it
-  std::vector<size_t> inside;      // of a network that is shown in full
-  bool trained = false;            // has a gradient, where gradients are asked for
+  std::vector<std::string> lines;  // the name, followed by a description
+  size_t parent = 0;               // the box that contains this one
+  std::vector<size_t> inside;      // the boxes in a network that is shown in full
+  bool trained = false;            // true if gradients are requested and the box has one
 };
 
-/// From a result to its reader; neither is inside the other.
+/// A link from a result to its reader. Neither of the two boxes contains the other.
 struct Link {
   size_t from = 0, to = 0;
-  bool gradient = false;  // one goes back
+  bool gradient = false;  // true if a gradient flows back
   std::string label = {};
 };
 
 struct Picture {
   std::string name;
-  std::vector<Box> boxes;   // 0: all of it; each after the box around it
-  std::vector<Link> links;  // sorted, one for each pair
+  std::vector<Box> boxes;   // the first contains all others; each follows its container
+  std::vector<Link> links;  // sorted, one for each pair of boxes
 };
 
 struct PictureOptions {
@@ -40,30 +40,32 @@ struct PictureOptions {
 
 Picture picture_of(const plan::Job& job, const JobTree& tree, const PictureOptions& options);
 
-/// Where boxes and links of a picture are drawn: layers from the inputs down, networks around
-/// theirs. In pixels; text has 12 pixels a line and about 7 a character.
+/// The places of the boxes and links of a picture, in pixels. Layers are drawn from the inputs
+/// down, and a network surrounds its boxes. A line of text is 12 pixels high, and a character is
+/// about 7 pixels wide.
 struct Placed {
   static constexpr int kCharacter = 8, kLine = 15, kPadding = 8;
 
   struct Rectangle {
     int x = 0, y = 0, width = 0, height = 0;
   };
-  /// A curve of an SVG path.
+  /// A curve as an SVG path.
   struct Route {
     std::string path;
     std::string label;
     bool gradient = false;
   };
-  std::vector<Rectangle> boxes;  // as Picture::boxes
+  std::vector<Rectangle> boxes;  // in the order of Picture::boxes
   std::vector<Route> routes;
 };
 
 Placed place(const Picture& picture);
 
-/// A digraph in Graphviz's language; networks are clusters.
+/// Returns the picture as a digraph in Graphviz's language. Networks are clusters.
 std::string to_dot(const Picture& picture);
 
-/// The same as an SVG, from the inputs down, in light or dark colors as its viewer prefers.
+/// Returns the picture as SVG, drawn from the inputs down. Its colors are light or dark according
+/// to the viewer's preference.
 std::string to_svg(const Picture& picture);
 
 }  // namespace flow::cli

@@ -1,5 +1,6 @@
-// Layered drawing (Sugiyama, Tagawa and Toda, 1981), one network after another from the inside out:
-// layers by longest paths, order by the means of what is read, places by least squares.
+// Draws in layers (Sugiyama, Tagawa and Toda, 1981), one network after another from the inside out.
+// Layers come from longest paths, the order in a layer from the mean position of the boxes that a
+// box reads, and positions from least squares.
 #include "cli/show/picture.h"
 
 #include <fmt/format.h>
@@ -14,18 +15,18 @@ namespace flow::cli {
 namespace {
 
 constexpr int kGapX = 22, kGapY = 34, kTitle = 30;
-// A link over more layers is drawn straight, so that lanes stay few.
+// A link that passes more layers than this is drawn straight, which limits the number of lanes.
 constexpr size_t kMostLanes = 64;
 
-/// A link, or the part of one in a network: from the network itself where it comes from outside, to
-/// it where it leaves.
+/// A link, or its part inside one network. A link from outside starts at the network itself, and a
+/// link to the outside ends there.
 struct Arrow {
   size_t from = 0, to = 0;
   bool gradient = false;
   std::string label = {};
 };
 
-/// The arrows of each box that has others in it.
+/// Returns the arrows of each box that contains other boxes.
 std::vector<std::vector<Arrow>> arrows_of(const Picture& picture) {
   std::vector<std::map<std::pair<size_t, size_t>, Arrow>> arrows(picture.boxes.size());
   const auto add = [&](size_t frame, size_t from, size_t to, const Link& link) {
@@ -45,7 +46,7 @@ std::vector<std::vector<Arrow>> arrows_of(const Picture& picture) {
     while (common < from.size() && common < to.size() && from[common] == to[common]) ++common;
     if (common < from.size() && common < to.size())
       add(common == 0 ? 0 : from[common - 1], from[common], to[common], link);
-    // Where one is in the other, it passes the other's border.
+    // If one box is inside the other, the link crosses the border of the outer box.
     const size_t first = common < from.size() && common < to.size() ? common + 1 : common;
     for (size_t i = std::max<size_t>(first, 1); i < from.size(); ++i)
       add(from[i - 1], from[i], from[i - 1], link);
@@ -58,8 +59,8 @@ std::vector<std::vector<Arrow>> arrows_of(const Picture& picture) {
   return lists;
 }
 
-/// Nondecreasing numbers nearest to `wanted` by least squares: neighbors in the wrong order share
-/// their mean (pool adjacent violators; Ayer and others, 1955).
+/// Returns the nondecreasing numbers nearest to `wanted` by least squares. Neighbors in the wrong
+/// order are replaced by their mean (pool adjacent violators; Ayer and others, 1955).
 std::vector<double> ordered(const std::vector<double>& wanted) {
   std::vector<std::pair<double, int>> pools;  // sum, count
   for (const double value : wanted) {
@@ -78,7 +79,7 @@ std::vector<double> ordered(const std::vector<double>& wanted) {
   return result;
 }
 
-/// What is in one box: boxes, the ports at its borders, and lanes of links that pass a layer.
+/// The contents of one box: boxes, the ports at its borders, and lanes for links that pass a layer.
 class Frame {
  public:
   Frame(const Picture& picture, size_t box, const std::vector<Arrow>& arrows, Placed& placed)
@@ -90,7 +91,7 @@ class Frame {
     place_down();
   }
 
-  /// Writes its size, and the places of what is in it, relative to its corner.
+  /// Writes the size of the box, and the places of its contents relative to its corner.
   void write() {
     for (const Node& node : nodes_)
       if (node.box != kNoBox) {
@@ -101,7 +102,7 @@ class Frame {
     placed_.boxes[box_].height = height_;
   }
 
-  /// Draws its arrows, with its corner at that place.
+  /// Draws the arrows of the box, whose corner is at the given place.
   void draw(int x, int y) const {
     for (size_t i = 0; i < arrows_.size(); ++i) {
       std::vector<size_t> stops = {ends_[i].first};
@@ -115,7 +116,7 @@ class Frame {
   static constexpr size_t kNoBox = static_cast<size_t>(-1);
 
   struct Node {
-    size_t box = kNoBox;  // a port or lane has none
+    size_t box = kNoBox;  // none for a port or a lane
     int width = 0, height = 0;
     size_t layer = 0;
     double center = 0;
@@ -139,8 +140,8 @@ class Frame {
                          arrow.to == box_ ? nodes_.size() - 1 : node_of.at(arrow.to));
   }
 
-  /// Boxes are in the order of execution. What reads a box behind itself, as parts of two networks
-  /// may of each other, does not count.
+  /// Assigns boxes to layers. Boxes are in the order of execution. A link to an earlier box is
+  /// ignored; parts of two networks that read each other can have such links.
   void assign_layers() {
     for (const auto& [from, to] : ends_)
       if (from < to) {
@@ -156,7 +157,8 @@ class Frame {
     size_t last = 0;
     for (const Node& node : nodes_) last = std::max(last, node.layer);
     if (has_exit_) nodes_.back().layer = std::max(nodes_.back().layer, last);
-    for (size_t i = nodes_.size(); i-- > 0;) {  // what reads nothing comes right above its reader
+    // A node without inputs is placed directly above its reader.
+    for (size_t i = nodes_.size(); i-- > 0;) {
       Node& node = nodes_[i];
       if (!node.above.empty() || node.below.empty() || (has_entry_ && i == 0)) continue;
       size_t nearest = last;
@@ -175,7 +177,8 @@ class Frame {
         nodes_, [&](const Node& node) { return node.box != kNoBox && node.layer == layer; });
   }
 
-  /// One lane a layer for all links from a box, as far as the lowest of them goes.
+  /// Adds one lane per layer for all links from a box, down to the lowest layer that one of them
+  /// reaches.
   void add_lanes() {
     for (Node& node : nodes_) {
       node.above.clear();
@@ -212,7 +215,8 @@ class Frame {
     return sum / static_cast<double>(nodes.size());
   }
 
-  /// Down to order each layer, up and down again to bring each box near its neighbors.
+  /// Places boxes horizontally. The first pass goes down and orders each layer; the next passes go
+  /// up and down again and move each box near its neighbors.
   void place_across() {
     for (std::vector<size_t>& layer : layers_) {
       double last = 0;
@@ -276,7 +280,7 @@ class Frame {
     const auto center = [&](size_t node) { return x + static_cast<int>(nodes_[node].center); };
     int at = y + nodes_[stops.front()].y + nodes_[stops.front()].height;
     std::string path = fmt::format("M{} {}", center(stops.front()), at);
-    // No part has length 0: an arrowhead at it would have no direction.
+    // No segment has length 0, because an arrowhead at its end would have no direction.
     const auto down_to = [&](int to) {
       if (to != at) path += fmt::format(" V{}", to);
       at = to;
@@ -299,11 +303,11 @@ class Frame {
   const std::vector<Arrow>& arrows_;
   Placed& placed_;
   bool has_entry_ = false, has_exit_ = false;
-  std::vector<Node> nodes_;                      // the entry, boxes in order, the exit, lanes
-  std::vector<std::pair<size_t, size_t>> ends_;  // nodes, by arrow
-  std::vector<std::vector<size_t>> routes_;      // the lanes between, by arrow
-  std::vector<std::vector<size_t>> layers_;      // nodes from left to right
-  std::vector<int> tops_, bottoms_;              // of layers
+  std::vector<Node> nodes_;  // the entry, the boxes in order, the exit, the lanes
+  std::vector<std::pair<size_t, size_t>> ends_;  // indexed by arrow: its two nodes
+  std::vector<std::vector<size_t>> routes_;      // indexed by arrow: the lanes between its ends
+  std::vector<std::vector<size_t>> layers_;      // the nodes of each layer from left to right
+  std::vector<int> tops_, bottoms_;              // indexed by layer
   int width_ = 0, height_ = 0;
 };
 

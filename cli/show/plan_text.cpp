@@ -1,4 +1,4 @@
-// Parts of a plan in a few words.
+// Describes parts of a plan in a few words.
 #include "cli/show/show.h"
 
 #include <fmt/format.h>
@@ -39,7 +39,7 @@ std::string sink_text(const plan::Sink& sink) {
   return "none";
 }
 
-/// "0.1, 0.01, ..."
+/// Returns a text such as "0.1, 0.01, ...".
 template <typename Number>
 std::string list_text(const std::vector<Number>& numbers) {
   constexpr size_t kMost = 4;

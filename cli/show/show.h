@@ -1,4 +1,4 @@
-// Jobs, plans, memory and profiles, as people read them, and parts of a plan in a few words.
+// Readable texts of jobs, plans, memory and profiles, and short descriptions of parts of a plan.
 #pragma once
 
 #include <span>
@@ -13,51 +13,56 @@
 
 namespace flow::cli {
 
-/// "float32 [100, 10]"; of a tensor that is cut into shards, of one of them.
+/// Returns a type such as "float32 [100, 10]". For a tensor that is cut into shards, this is the
+/// type of one shard.
 std::string type_of(const plan::Tensor& tensor);
-/// The same of the whole batch.
+/// Returns the type of a tensor for the whole batch.
 std::string type_of(const plan::Job& job, const plan::Tensor& tensor);
 
-/// Where an input comes from: "mnist.images", "random_normal mean=0 stddev=1".
+/// Returns the source of an input: "mnist.images", "random_normal mean=0 stddev=1".
 std::string source_text(const plan::InputSource& source);
 
-/// "npy, print mean every 20"
+/// Returns a text such as "npy, print mean every 20".
 std::string sinks_text(const std::vector<plan::Sink>& sinks);
 
-/// "cosine 0.1 steps=600, linear warmup from 0.01x over 60 steps"
+/// Returns a text such as "cosine 0.1 steps=600, linear warmup from 0.01x over 60 steps".
 std::string schedule_text(const plan::Schedule& schedule);
 
-/// "largest test.accuracy": the best of a value that a run follows.
+/// Describes the best of a value that a run monitors: "largest test.accuracy".
 std::string followed_text(const plan::FollowedValue& value);
 
-/// How long a run is: "1 epoch, shuffled"; empty where the job file does not say.
+/// Returns the length of a run, such as "1 epoch, shuffled", or an empty string if the job file
+/// does not specify it.
 std::string run_text(const plan::Run& run);
 
-/// "gpu", or where a part of it is placed apart, "gpu and cpu"
+/// Returns "gpu", or "gpu and cpu" if a part of the job is placed on the other device.
 std::string devices_text(const plan::Job& job);
 
-/// "training on cpu, float32, seed 1"
+/// Returns a text such as "training on cpu, float32, seed 1".
 std::string job_text(const plan::Job& job);
 
-/// "4 of 25 rows, 6 tensors combined, 1.2 MiB"; empty where the batch is not cut.
+/// Returns a text such as "4 of 25 rows, 6 tensors combined, 1.2 MiB", or an empty string if the
+/// batch is not cut into shards.
 std::string shards_text(const plan::Job& job);
 
-/// What may change from run to run, as a line; empty where nothing does.
+/// Returns a line about results that may vary from run to run, or an empty string if the job is
+/// deterministic.
 std::string determinism_text(const plan::Job& job);
 
-/// Is the hook one of `metrics`?
+/// Returns true if the hook belongs to `metrics`.
 bool prints_metric(const plan::Hook& hook);
 
-/// What hooks read that no step makes by itself, a line each: how much longer a call takes in which
-/// they fire.
+/// Lists the values that are computed only for hooks, one per line, and how much longer a step
+/// takes if the hook fires.
 std::string probes_text(const plan::Job& job);
 
-/// The line that `where` names: in the job's own file "25"; in another, "base.yaml:25".
+/// Returns the line that `where` names: "25" in the job's own file, or "base.yaml:25" in another
+/// file.
 std::string line_of(const std::string& where, const std::string& source);
 
-/// A line for each input and entry, networks indented, and the job's totals below. `all`:
-/// equal copies and networks are listed, too. `source`: the job file. Where `columns` are few,
-/// the least important ones of the table are left out.
+/// Returns a line for each input and entry, with the contents of networks indented, followed by the
+/// job's totals. With `all`, equal copies and networks are also listed. `source` is the job file.
+/// If `columns` is small, the least important columns of the table are left out.
 std::string show_job(const plan::Job& job, std::span<const WrittenEntry> written,
                      const std::string& source, bool all, int columns = 100);
 
@@ -67,42 +72,45 @@ struct WrittenJob {
   std::vector<WrittenEntry> entries;
 };
 
-/// Entries that are added, removed or changed, and what changed of the job as a whole, a line each.
-/// `found`: all values of it that differ, with paths from the job on: "run.epochs".
+/// Lists the entries that are added, removed or changed, and the changes of the whole job, one per
+/// line. `found` contains all values of the job that differ, with paths that begin at the job:
+/// "run.epochs".
 std::string diff_text(const WrittenJob& a, const WrittenJob& b,
                       std::span<const plan::Difference> found);
 
-/// A line for each value of a plan that differs.
+/// Returns one line for each value of a plan that differs.
 std::string list_values(std::span<const plan::Difference> found);
 
-/// All inputs, variables, steps and outputs of a call, as aligned columns.
+/// Returns all inputs, variables, steps and outputs of a call as aligned columns.
 std::string show_steps(const plan::Job& job);
 
-/// The commands that a run of the job starts, in full: for what, when, how and which.
+/// Lists in full the commands that a run of the job starts: the purpose of each, when and how it
+/// runs, and its command line.
 std::string show_commands(const plan::Job& job);
 
-/// A line for each tensor that ranks combine, and totals. RequestError if this many ranks cannot
-/// share the job's shards.
+/// Returns a line for each tensor that ranks combine, and the totals. Throws RequestError if this
+/// number of ranks cannot share the job's shards.
 std::string show_ranks(const plan::Job& job, int ranks);
 
-/// What each step of a call holds, in plain sizes, and at the fullest step, which results live from
-/// when to when. A backend adds its workspaces and what its layouts take.
+/// Shows the memory at each step of a call, in plain tensor sizes, and the lifetimes of the results
+/// at the fullest step. A backend needs additional memory for workspaces and for its layouts.
 std::string show_memory(const plan::Job& job);
 
-/// What a device takes, exactly.
+/// Returns the exact memory that a device uses.
 std::string memory_text(const exec::JobMemory& job);
-/// Its sums as an object on a line, in bytes.
+/// Returns the sums of this memory in bytes as an object on one line.
 std::string memory_json(const exec::JobMemory& job);
 
-/// A line for each entry of the job's graphs, the longest first: the median time of a step's
-/// forward pass, its gradients and its updates, and what that makes of the roof. An entry that is
-/// fused onto another one is counted there. `source`: the job file, whose lines go without its
-/// name.
+/// Returns a line for each entry of the job's graphs, the longest first, with the median times of a
+/// step's forward pass, gradients and updates, and the share of the roofline performance that they
+/// reach. An op that is fused onto another entry counts there. `source` is the job file, whose name
+/// is omitted before its line numbers.
 std::string entries_table(const exec::ProfileReport& report, const plan::Job& job,
                           const std::string& source);
 
-/// A line for each thing that the threads of a run do, one for each entry of the job (see
-/// entries_table), then one for each step of a call, the longest first; the shortest are summed up.
+/// Returns a line for each activity of a run's threads, a line for each entry of the job (see
+/// entries_table), and a line for each step of a call, the longest first. The shortest steps are
+/// summed up.
 std::string profile_table(const exec::ProfileReport& report, const plan::Job& job,
                           const std::string& source);
 

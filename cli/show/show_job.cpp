@@ -1,4 +1,4 @@
-// The entries and totals of a job as aligned columns, and what its memory is for.
+// Shows the entries and totals of a job as aligned columns, and the purposes of its memory.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -72,7 +72,7 @@ class Listing {
   const JobTree& tree_;
   const std::string& source_;
   const bool two_devices_;
-  const std::vector<bool> own_;  // by tensor: each shard has a value of its own
+  const std::vector<bool> own_;  // indexed by tensor: true if each shard has a separate value
   Table table_;
 };
 
@@ -143,9 +143,9 @@ std::string totals_text(const plan::Job& job, int columns) {
   return folded(table.str(), static_cast<size_t>(columns));
 }
 
-constexpr size_t kWidth = 40;  // characters of a drawing
+constexpr size_t kWidth = 40;  // the width of a drawing in characters
 
-/// "conv1 9.8 MiB until 14, ..."
+/// Returns a text such as "conv1 9.8 MiB until 14, ...".
 std::string made_text(const plan::Job& job, const StepMemory& results, size_t step) {
   std::vector<std::string> texts;
   for (const exec::Holding* holding : results.made[step]) {
@@ -170,7 +170,7 @@ Table steps_table(const plan::Job& job, const StepMemory& results) {
   return table;
 }
 
-/// Where a block lives among the steps of a call: "...=====......"
+/// Returns the lifetime of a block among the steps of a call, such as "...=====......".
 std::string lifeline(const plan::Block& block, size_t steps) {
   const size_t width = std::min(kWidth, steps);
   const size_t first = block.first * width / steps, last = block.last * width / steps;

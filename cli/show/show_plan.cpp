@@ -1,4 +1,5 @@
-// The steps of a plan, the commands that its runs start, and what ranks share, as aligned columns.
+// Shows the steps of a plan, the commands that its runs start, and the data that ranks share, as
+// aligned columns.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -27,7 +28,7 @@
 namespace flow::cli {
 namespace {
 
-/// "every 10 steps, when max > 1e3"
+/// Returns a text such as "every 10 steps, when max > 1e3".
 std::string fires_text(const plan::Hook& hook) {
   std::vector<std::string> texts;
   for (const plan::StepRange& range : hook.steps) {
@@ -46,7 +47,7 @@ std::string fires_text(const plan::Hook& hook) {
   return join(texts, ", ");
 }
 
-/// "stream, npy, ack, 30 s"
+/// Describes how a command runs: "one process, text, ack, 30 s".
 std::string manner_text(const plan::CommandSink& command) {
   std::string text =
       command.mode == plan::CommandSink::Mode::kStream ? "one process" : "a process an event";
@@ -107,7 +108,7 @@ Table outputs_table(const plan::Job& job) {
   return table;
 }
 
-/// What the learning rate is multiplied by for variables, where that is not 1.
+/// Returns the factors of the learning rate for variables whose factor is not 1.
 std::map<plan::TensorId, double> rate_scales_of(const plan::Job& job) {
   std::map<plan::TensorId, double> scales;
   const auto add = [&scales](plan::TensorId variable, const plan::Attributes& attributes) {
@@ -150,7 +151,7 @@ Table inputs_table(const plan::Job& job) {
 
 using plan::TensorId;
 
-/// How a run divides its work among ranks. A device may divide fewer updates.
+/// Computes how a run divides its work among ranks. A device may divide fewer updates.
 class Sharing {
  public:
   Sharing(const plan::Job& job, int ranks)
@@ -216,7 +217,7 @@ class Sharing {
       }
   }
 
-  /// "rank 2", "ranks 0..3"
+  /// Returns the ranks that add up a tensor: "rank 2", "ranks 0..3".
   std::string holders(const exec::Bucket& bucket, size_t tensor) const {
     if (bucket.small) return "all ranks";
     std::vector<size_t> found;

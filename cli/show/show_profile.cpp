@@ -1,4 +1,4 @@
-// Where the time of a run went: by thread, by step, and by the entries that steps were made from.
+// Shows the time of a run by thread, by step, and by the entries that the steps were made from.
 #include "cli/show/show.h"
 
 #include <fmt/format.h>
@@ -25,19 +25,20 @@ using exec::ProfileRow;
 
 enum Phase : size_t { kForward, kBackward, kUpdate, kPhases };
 
-/// What an entry takes in a step of the run.
+/// The times and the work of an entry in one step of the run.
 struct EntryTimes {
   std::string name, op, line;
   double seconds[kPhases] = {};
   double flops = 0, bytes = 0;
-  double at_roof = 0;  // seconds that its steps would take there
+  double at_roof = 0;  // seconds that its steps would take at the roofline
 
   double total() const { return seconds[kForward] + seconds[kBackward] + seconds[kUpdate]; }
 };
 
 bool is_update(std::string_view step) { return step.find(":update") != step.npos; }
 
-/// Backends cut and join steps: what they add has no step in the plan, but a name like one.
+/// Returns the phase of a step. Backends split and join steps; the resulting steps are not in the
+/// plan, but have similar names.
 Phase phase_of(const std::string& name, const plan::Step* step) {
   if (is_update(name) || (step && step->op->for_updates)) return kUpdate;
   const bool backward = step ? plan::is_backward(*step) : name.find(":diff") != name.npos;
@@ -77,9 +78,10 @@ class Summary {
   }
 
  private:
-  /// A gradient is named after the tensor that it is of, but computed by the entry that reads this
-  /// tensor, and has its place in the file. Of the copies of a repeat, all in one place, it is the
-  /// one whose variable or result the step reads.
+  /// Returns the entry to which a step belongs. A gradient is named after its tensor, but the entry
+  /// that reads this tensor computes it, and the gradient has the entry's place in the file. The
+  /// copies of a repeat share one place. Among them, the entry is the copy whose variable or result
+  /// the step reads.
   size_t entry_of(const plan::Step& step) const {
     const size_t named = tree_.find(step.name);
     const auto found = written_at_.find(step.where);
@@ -95,13 +97,13 @@ class Summary {
     return read.value_or(named);
   }
 
-  /// In a step of the run.
+  /// Returns the number of calls in one step of the run.
   double calls_of(const ProfileRow& row) const {
     return static_cast<double>(row.calls) /
            static_cast<double>(std::max<int64_t>(1, report_.calls));
   }
 
-  /// Does the device launch the updates of several variables as one step?
+  /// Returns true if the device launches the updates of several variables as one step.
   bool updates_together() const {
     const auto timed = std::ranges::count_if(report_.steps, is_update, &ProfileRow::name);
     const auto planned = std::ranges::count_if(
@@ -109,7 +111,8 @@ class Summary {
     return timed < planned;
   }
 
-  /// What the step computes and moves, whether it was timed by itself or within another.
+  /// Adds the computation and memory traffic of a step, whether the step was timed separately or as
+  /// a part of another one.
   void add_work(const plan::Step& step, plan::StepId id, bool together) {
     const auto row = timed_.find(step.name);
     const double runs =
@@ -131,7 +134,7 @@ class Summary {
   std::map<std::string_view, const ProfileRow*> timed_;
   std::map<std::string_view, const plan::Step*> steps_;
   std::map<std::string_view, std::vector<size_t>> written_at_;  // entries by place in the file
-  std::vector<EntryTimes> times_;                               // by entry of the tree
+  std::vector<EntryTimes> times_;                               // indexed by entry of the tree
   EntryTimes updates_;
 };
 
@@ -145,18 +148,18 @@ std::string rate(double amount, double seconds) {
 
 std::string percent(double share) { return share > 0 ? fmt::format("{:.1f} %", 100 * share) : ""; }
 
-/// Number of the plan's steps in the table; profile.json has all.
+/// The number of the plan's steps in the table. profile.json contains all steps.
 constexpr size_t kListedSteps = 20;
 
 double share(double seconds, double of) { return of > 0 ? 100 * seconds / of : 0; }
 
-/// calls, total ms, share, median us
+/// Returns the columns calls, total ms, share and median us.
 std::vector<std::string> numbers(const exec::ProfileRow& row, double of) {
   return {std::to_string(row.calls), fmt::format("{:.1f}", 1e3 * row.seconds),
           fmt::format("{:.1f} %", share(row.seconds, of)), fmt::format("{:.1f}", 1e6 * row.median)};
 }
 
-/// A table whose columns from `first` on are those numbers.
+/// Returns a table with the given titles, followed by the columns of `numbers`.
 Table table_of_numbers(std::vector<std::string> titles) {
   Table table;
   for (const char* title : {"calls", "total ms", "share", "median us"}) {
@@ -187,7 +190,7 @@ Table threads_table(const exec::ProfileReport& report) {
   return table;
 }
 
-/// The slowest steps of the plan, and everything around them: copies, waiting, exchange.
+/// Returns the slowest steps of the plan, and all other work: copies, waiting, exchange.
 Table steps_table(const exec::ProfileReport& report) {
   Table table = table_of_numbers({"step", "op", "kernel"});
   exec::ProfileRow others;

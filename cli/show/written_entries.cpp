@@ -1,4 +1,4 @@
-// Entries recognized by the names, places and ops of steps.
+// Recognizes entries by the names, places and ops of steps.
 #include "cli/show/job_tree.h"
 
 #include <algorithm>
@@ -14,7 +14,7 @@
 namespace flow::cli {
 namespace {
 
-/// Without the last component; empty where there is one only.
+/// Returns the name without its last component, or an empty text if there is only one component.
 std::string_view parent_of(std::string_view name) {
   const size_t cut = name.rfind('/');
   return cut == name.npos ? std::string_view() : name.substr(0, cut);
@@ -61,9 +61,10 @@ class Recognition {
            !step.name.starts_with("minimize/mean_loss");
   }
 
-  /// Steps and variables of one layer have one place in the file, and constants of an op are named
-  /// after it. A layer may use variables of another one. Entries of a network, and names that are
-  /// numbers, are by themselves.
+  /// Returns true if the step is a part of a layer. The steps and variables of a layer have the
+  /// same place in the file, the constants of an op are named after it, and a layer may use
+  /// variables of another one. Entries of a network, and names that are numbers, are not parts of a
+  /// layer.
   bool is_layer(std::string_view parent, const plan::Step& step) const {
     if (parent.empty() || is_copy_number(step.name.substr(parent.size() + 1))) return false;
     const auto members = members_.find({parent, step.where});
@@ -88,14 +89,14 @@ class Recognition {
     const std::string_view name = layer ? parent : std::string_view(step.name);
     const std::string_view op = layer ? step.op->layer : std::string_view();
     add({std::string(name), std::string(op.empty() ? step.op.name() : op), step.where});
-    if (!op.empty()) found_.find(name)->second.op = op;  // the main one of its steps
+    if (!op.empty()) found_.find(name)->second.op = op;  // the op of the layer's main step
     for (const plan::EpilogueOp& fused : step.epilogue)
       if (!layer || parent_of(fused.name) != parent)
         add({fused.name, fused.op.name(), place_of(step, fused)});
   }
 
-  /// The state of an entry that no step is named after; those of inputs and of the compiler are
-  /// none.
+  /// Adds the state of an entry after which no step is named. The states of inputs and of the
+  /// compiler are no entries.
   void add_state(const plan::Tensor& state) {
     const std::string name = state.name.substr(0, state.name.find(':'));
     const bool is_input = std::ranges::any_of(
@@ -103,13 +104,14 @@ class Recognition {
     if (!is_input && state.name == name + ":state") add({name, "state", state.where});
   }
 
-  /// An op that is fused onto a step has its place in the result's tensor, where it is the last.
+  /// Returns the place of an op that is fused onto a step. The tensor of the result has the place
+  /// of the last fused op, so other ops have none.
   std::string place_of(const plan::Step& step, const plan::EpilogueOp& fused) const {
     const plan::Tensor& result = job_[step.outputs[0]];
     return result.name == fused.name ? result.where : "";
   }
 
-  /// With the networks around it.
+  /// Adds an entry and the networks that contain it.
   void add(WrittenEntry entry) {
     size_t depth = 0;
     for (size_t cut = entry.name.find('/'); cut != std::string::npos && ++depth < kMostDepth;

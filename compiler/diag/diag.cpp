@@ -1,5 +1,5 @@
-// The list of messages, collecting them, and a message as the user sees it: the header, the source
-// lines underlined, notes, hints.
+// Implements the list of messages, their collection, and their rendering: the header, the
+// underlined source lines, notes, hints.
 #include "compiler/diag/diag.h"
 
 #include <fmt/format.h>
@@ -19,7 +19,8 @@ constexpr DiagnosisInfo kInfos[] = {
 #undef FLOW_DIAGNOSTIC
 };
 
-/// "job.yaml:38, 39, 57, or.yaml:12": each line once, and not that of `first`.
+/// Returns a text such as "job.yaml:38, 39, 57, or.yaml:12", which contains each line once, except
+/// that of `first`.
 std::string lines_of(const std::vector<Span>& places, Span first, const Sources& sources) {
   std::string text;
   int32_t named = -1;  // the source that was named last
@@ -41,9 +42,10 @@ auto order_of(const Diag& diag) {
                   diag.message);
 }
 
-constexpr int kGutter = 5;   // columns of a line number
-constexpr int kTab = 4;      // tabs are shown up to the next multiple
-constexpr int kLeadIn = 30;  // at most, of what is left of the underlined text in a cut line
+constexpr int kGutter = 5;  // the width of line numbers, in columns
+constexpr int kTab = 4;     // tabs are expanded to the next multiple of this
+// The largest number of columns to the left of the underlined text in a cut line.
+constexpr int kLeadIn = 30;
 constexpr std::string_view kCut = "...";
 
 enum class Style { kPlain, kStrong, kError, kWarning, kFrame, kHint };
@@ -66,13 +68,13 @@ class Painter {
   Layout layout_;
 };
 
-/// A source line as it is shown, and the columns of it that are underlined.
+/// A source line as displayed, and its underlined columns.
 struct Excerpt {
   std::string text;
   int begin = 0, end = 0;
 };
 
-/// The characters of a line, each with the text that shows it and the column where that begins.
+/// A character of a line: its displayed text, and the column where it begins.
 struct Cell {
   std::string shown;
   int column = 0, width = 0;
@@ -102,21 +104,23 @@ std::vector<Cell> cells_of(std::string_view line, size_t begin, size_t end, Exce
   return cells;
 }
 
-/// The offset of the character that begins at or nearest before `offset`.
+/// Returns the offset of the character that contains the byte at `offset`.
 size_t first_character(std::string_view text, size_t offset) {
   offset = std::min(offset, text.size());
   while (offset > 0 && offset < text.size() && (text[offset] & 0xC0) == 0x80) --offset;
   return offset;
 }
 
-/// Shows the columns [from, to) of the cells; a cut is marked where there is more.
+/// Writes the columns [from, to) of the cells to `excerpt`, with a mark on each side where text is
+/// cut off.
 void cut(const std::vector<Cell>& cells, int from, int to, Excerpt* excerpt) {
   const int lead = from > 0 ? static_cast<int>(kCut.size()) : 0;
-  int column = 0;  // shown so far, without the mark
+  int column = 0;  // displayed so far, without the mark
   excerpt->text.assign(kCut.substr(0, static_cast<size_t>(lead)));
   for (const Cell& cell : cells) {
     if (cell.column < from || cell.column + cell.width > to) continue;
-    if (column == 0) from = cell.column;  // a wide character may begin later than the cut
+    // A wide character may begin after the cut.
+    if (column == 0) from = cell.column;
     excerpt->text += cell.shown;
     column += cell.width;
   }
@@ -126,13 +130,14 @@ void cut(const std::vector<Cell>& cells, int from, int to, Excerpt* excerpt) {
   excerpt->end = std::clamp(excerpt->end - from, first + 1, std::max(column, first + 1)) + lead;
 }
 
-/// At most this much of a line is looked at, on either side of what is underlined.
+/// The largest number of bytes of a line that are examined on either side of the beginning of the
+/// underlined text.
 constexpr size_t kNearby = 1000;
 
 Excerpt excerpt_of(const Source& source, Span span, int line_number, int columns) {
   std::string_view line = source.line(line_number);
   const uint32_t start = source.line_start(line_number);
-  // A span of several lines is underlined to the end of its first.
+  // A span of several lines is underlined up to the end of its first line.
   size_t begin = std::min<size_t>(std::max(span.begin, start) - start, line.size());
   size_t end = std::min<size_t>(std::max(span.end, start) - start, line.size());
   while (end > begin && (line[end - 1] == ' ' || line[end - 1] == '\t')) --end;
@@ -159,7 +164,7 @@ Excerpt excerpt_of(const Source& source, Span span, int line_number, int columns
   return excerpt;
 }
 
-/// The two lines that show a place: the source's, and what underlines it.
+/// Returns the two lines that show a place: the source line and the underline.
 std::string show_line(const Sources& sources, Span span, char underline, Style style,
                       const Painter& paint) {
   const Source& source = sources[span.source];
@@ -175,7 +180,8 @@ std::string show_line(const Sources& sources, Span span, char underline, Style s
       paint(style, std::string(static_cast<size_t>(excerpt.end - excerpt.begin), underline)));
 }
 
-/// Words of `text` in lines, the first line after `prefix` (painted), all indented.
+/// Breaks `text` into indented lines at spaces. The first line begins with `prefix`, which is
+/// highlighted.
 std::string paragraph(std::string_view prefix, std::string_view text, const Painter& paint) {
   constexpr int kIndent = 3;
   std::string out(kIndent, ' ');
@@ -200,7 +206,7 @@ std::string paragraph(std::string_view prefix, std::string_view text, const Pain
   return out + '\n';
 }
 
-/// Keys of the place; null where there is none.
+/// Returns the JSON keys of the place. All of them except the file are null if the span is invalid.
 OrderedJson place_of(Span span, const Sources& sources, const std::string& file) {
   OrderedJson place{{"file", file}};
   for (const char* key : {"line", "column", "end_line", "end_column"}) place[key] = nullptr;
@@ -276,8 +282,8 @@ std::vector<const Diag*> Diags::sorted() const {
 
 std::vector<Diag> Diags::folded() const {
   std::vector<Diag> folded;
-  std::map<std::tuple<Key, Diagnosis, std::string>, size_t> first;  // of each cause
-  std::map<size_t, std::vector<Span>> others;                       // by the first one
+  std::map<std::tuple<Key, Diagnosis, std::string>, size_t> first;  // by cause
+  std::map<size_t, std::vector<Span>> others;                       // by index of the first message
   for (const Diag* diag : sorted()) {
     if (diag->cause.valid()) {
       const auto [known, is_new] =

@@ -1,5 +1,6 @@
-// User-facing errors and warnings: reported where they are found, as many as there are, rendered
-// together at the end. Kinds, codes and explanations are listed in diagnostics.def.
+// Declares user-facing errors and warnings. They are reported where they are found, without a
+// limit, and rendered together at the end. Their kinds, codes and explanations are in
+// diagnostics.def.
 #pragma once
 
 #include <fmt/format.h>
@@ -27,22 +28,24 @@ enum class Diagnosis {
 struct DiagnosisInfo {
   std::string_view kind, code, title, explanation;
 };
-/// All of diagnostics.def, in its order.
+/// All entries of diagnostics.def, in order.
 std::span<const DiagnosisInfo> all_diagnoses();
 const DiagnosisInfo& info_of(Diagnosis diagnosis);
-/// The entry with this code ("E0302", any case), or null.
+/// Returns the entry with this code ("E0302", in any case), or null.
 const DiagnosisInfo* find_diagnosis(std::string_view code);
 
-/// How messages are shown.
+/// The format of messages.
 struct Layout {
   bool color = false;
-  int columns = 100;     // that lines keep to where the user's names allow
+  // The maximal line width; names from the file may exceed it.
+  int columns = 100;
   bool objects = false;  // also as JSON
 };
 
 enum class Severity { kError, kWarning };
 
-/// One message. Texts are lower case without a full stop, the user's text in backticks.
+/// One message. Its texts are lower case without a final period, with text of the user in
+/// backticks.
 struct Diag {
   Diagnosis diagnosis;
   Severity severity;
@@ -51,21 +54,21 @@ struct Diag {
   std::vector<std::pair<Span, std::string>> labels = {};
   std::vector<std::string> notes = {};
   std::vector<std::string> hints = {};
-  Span cause = {};  // caused_by
+  Span cause = {};  // set by caused_by()
 
-  /// A second place that matters, shown with its line: "first declared here".
+  /// Adds another relevant place, shown with its line, such as "first declared here".
   Diag& label(Span where, std::string text) {
     labels.emplace_back(where, std::move(text));
     return *this;
   }
-  /// The value of a variable is the cause.
+  /// Marks the value of a variable as the cause.
   Diag& caused_by(Span value, std::string_view variable);
-  /// A line below the source: the chain of shapes.
+  /// Adds a line below the source, such as the chain of shapes.
   Diag& with_note(std::string text) {
     notes.push_back(std::move(text));
     return *this;
   }
-  /// What to do, or what was probably meant. An empty text adds nothing.
+  /// Adds advice, or the text that was probably intended. An empty text adds nothing.
   Diag& with_hint(std::string text) {
     if (!text.empty()) hints.push_back(std::move(text));
     return *this;
@@ -80,29 +83,30 @@ struct Diag {
 class Diags {
  public:
   explicit Diags(const Sources& sources) : sources_(&sources) {}
-  /// Reports an error; the reference lives as long as this.
+  /// Reports an error. The reference remains valid as long as this object exists.
   Diag& error(Diagnosis diagnosis, Span span, std::string message);
   Diag& warning(Diagnosis diagnosis, Span span, std::string message);
-  /// Reports a message made elsewhere.
+  /// Adds a message that was made elsewhere.
   Diag& add(Diag diag);
-  /// After an error that makes this place unreadable: hides other messages at exactly this span.
+  /// Hides all other messages at exactly this span, because an earlier error has made the place
+  /// unreadable.
   void silence(Span span) { silenced_.insert(key_of(span)); }
   bool is_silenced(Span span) const { return silenced_.contains(key_of(span)); }
-  /// Will the user see an error?
+  /// Returns true if the user will see an error.
   bool has_errors() const { return has_errors_; }
-  /// Errors reported so far, duplicates and silenced ones too.
+  /// The number of errors so far, including duplicates and hidden ones.
   size_t error_count() const { return errors_; }
   /// The number of errors that the user sees.
   size_t distinct_errors() const;
   bool empty() const { return diags_.empty(); }
-  /// By source, line and column, duplicates dropped.
+  /// Returns the messages ordered by source, line and column, without duplicates.
   std::vector<const Diag*> sorted() const;
-  /// As sorted(), with one message for all uses of a variable that cause the same message; it names
-  /// the other lines.
+  /// Returns the messages of sorted(), but merges equal messages that uses of the same variable
+  /// cause. The merged message lists the other lines.
   std::vector<Diag> folded() const;
   const Sources& sources() const { return *sources_; }
-  /// All messages, as folded() has them, each as
-  /// "file:line:col: error: text [E0302]", the source line underlined, labels, notes, hints.
+  /// Renders all messages of folded(), each as "file:line:col: error: text [E0302]" followed by the
+  /// underlined source line, labels, notes and hints.
   std::string render(const Layout& layout = {}) const;
 
  private:
@@ -117,17 +121,17 @@ class Diags {
   bool has_errors_ = false;
 };
 
-/// A message for programs. `file`: of a message without a place. The keys are always there:
-/// {"severity": "error", "code": "E0302", "file": ..., "line": 3, "column": 9, "end_line": 3,
-/// "end_column": 12, "message": ..., "notes": [...], "hints": [...], "related": [{file, line,
-/// column, end_line, end_column, message}]}
+/// Returns a message in a form for programs. `file` is used for messages without a place. All keys
+/// are always present: {"severity": "error", "code": "E0302", "file": ..., "line": 3, "column": 9,
+/// "end_line": 3, "end_column": 12, "message": ..., "notes": [...], "hints": [...], "related":
+/// [{file, line, column, end_line, end_column, message}]}
 OrderedJson to_json(const Diag& diag, const Sources& sources, const std::string& file);
 
-/// The same of an error without a place, such as that of a missing file.
+/// Returns an error without a place in the same form, such as that of a missing file.
 OrderedJson unplaced_error(const std::string& file, const std::string& message,
                            const std::string& hint);
 
-/// One message as `Diags::render` shows it.
+/// Renders one message in the same way as `Diags::render`.
 std::string render(const Diag& diag, const Sources& sources, const Layout& layout = {});
 
 }  // namespace flow

@@ -1,4 +1,5 @@
-// Gradients of operands that were broadcast; and what expansions of several layers use.
+// Implements the gradients of operands that were broadcast, and the shared parts of layer
+// expansions.
 #include <fmt/format.h>
 
 #include <cmath>
@@ -14,7 +15,8 @@
 namespace flow {
 namespace {
 
-/// The variable `name`, or where it is not wanted, a constant. Either starts at `value`.
+/// Adds the variable `name` with the initial value `value`, or a constant of that value if `wanted`
+/// is false.
 ir::ValueId add_part(const LayerContext& context, std::string_view name, bool wanted, double value,
                      DType dtype, const Shape& shape) {
   if (!wanted) return context.fill(value == 1 ? "ones" : "zeros", value, shape, dtype);
@@ -31,7 +33,7 @@ ir::ValueId sum_to_operand(GradientContext& context, size_t i, ir::ValueId gradi
   const Shape full = context.value_of(gradient).shape;
   const int added = full.rank() - target.rank();
   std::vector<int64_t> axes;
-  bool one_left = false;  // an extent of 1 that was broadcast, or was there
+  bool one_left = false;  // a summed axis of extent 1 remains in the operand
   for (int axis = 0; axis < full.rank(); ++axis) {
     const bool copied = axis < added || (target[axis - added] == 1 && full[axis] != 1);
     if (copied) axes.push_back(axis);

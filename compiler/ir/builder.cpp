@@ -1,4 +1,4 @@
-// How inputs, variables and nodes enter a graph.
+// Adds inputs, variables and nodes to a graph.
 #include "compiler/ir/builder.h"
 
 #include <fmt/format.h>
@@ -14,7 +14,7 @@
 namespace flow::ir {
 namespace {
 
-/// What to cast an operand to.
+/// Returns the dtype that a hint suggests for the cast of an operand.
 DType cast_target(ops::Accepts accepts, DType compute) {
   if (accepts == ops::Accepts::kInteger) return DType::kInt32;
   return accepts == ops::Accepts::kBool ? DType::kBool : compute;
@@ -42,8 +42,8 @@ void infer(const ops::OpSpec& op, ops::Call& call, Attributes& attributes) {
   if (!call.failed()) op.infer(call);
 }
 
-/// The axis along which `whole` has `shards` times as much as `part`; kBatchReduced where they
-/// differ otherwise, or not at all.
+/// Returns the axis along which `whole` is `shards` times as long as `part`. Returns kBatchReduced
+/// if the shapes are equal or differ in any other way.
 int axis_of_rows(const Shape& part, const Shape& whole, int64_t shards) {
   if (part.rank() != whole.rank()) return kBatchReduced;
   int found = kBatchReduced;
@@ -95,7 +95,7 @@ ValueId Builder::add_state(std::string name, ValueId of) {
   return id;
 }
 
-/// True where each of the two operands would do in the place of the other, and not in its own.
+/// Returns true if each of the two operands fits only in the place of the other one.
 bool Builder::are_swapped(const ops::OpSpec& op, const CallSite& site) const {
   const auto required = std::ranges::count(op.operands, false, &ops::OperandSpec::optional);
   if (site.operands() != 2 || required != 2) return false;
@@ -130,12 +130,13 @@ bool Builder::check_operands(const ops::OpSpec& op, CallSite& site, Place place)
     return false;
   }
   for (size_t i = 0; i < site.operands(); ++i) {
-    if (!site.id(i).valid()) continue;  // an optional one
+    if (!site.id(i).valid()) continue;  // an optional operand that is omitted
     const Value& value = site.operand(i);
     const ops::OperandSpec& def = place(i, value.dtype);
     if (ops::accepts(def, value.dtype, {.compute = graph_.compute_dtype})) continue;
     const Node* maker = graph_.producer_of(site.id(i));
-    // A number has the dtype of what stands beside it.
+    // A number takes its dtype from the other operand, so its error would only repeat the first
+    // one.
     if (site.failed() && maker && maker->op == ops::kFill) continue;
     const DType dtype = cast_target(def.accepts, graph_.compute_dtype);
     site.bad_operand(
@@ -162,8 +163,9 @@ bool Builder::is_per_shard(std::span<const ValueId> operands, const ops::Call& w
          (!whole.failed() && whole.results()[0].batch_axis == kBatchReduced);
 }
 
-/// Results of one shard as the graph has them: joined where they have rows. `whole`: what the op
-/// makes of the whole batch, which shows where ops along the batch leave its rows.
+/// Infers the results in one shard. Results with rows have the shape that they have after the rows
+/// of all shards are joined. `whole` is the call for the whole batch; it shows which axis contains
+/// the rows if the op works along the batch.
 std::vector<ops::Result> Builder::infer_per_shard(const ops::OpSpec& op, const ops::Call& whole,
                                                   Attributes& attributes, CallSite& site) const {
   std::vector<ValueId> operands;
@@ -252,7 +254,7 @@ ValueId Builder::add(std::string_view op, std::string name, std::vector<ValueId>
   AttributeSpans spans;
   spans.op = span;
   const ValueId result = add(*def, name, std::move(operands), std::move(attributes), spans).front();
-  // A gradient can be too large to count where no tensor of the file is.
+  // A gradient can exceed the size limit even if all tensors of the file are within it.
   FLOW_CHECK(result.valid() || diags_.error_count() > 0, "{} {}", op, name);
   return result;
 }

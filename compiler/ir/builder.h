@@ -1,5 +1,5 @@
-// The one door through which nodes enter a graph: attributes defaulted, operands checked, shapes
-// inferred, names made unique.
+// Declares the builder, through which all nodes enter a graph. It sets default attributes, checks
+// operands, infers shapes, and makes names unique.
 #pragma once
 
 #include <cstdint>
@@ -15,64 +15,72 @@
 
 namespace flow::ir {
 
-/// What each shard computes from its own values alone, where the batch has shards.
+/// Determines which nodes each shard computes only from its separate values. Has no effect unless
+/// the batch has shards.
 enum class PerShard : uint8_t {
   kNever,
-  kOfOwn,       // what reads such values, and no part of a value of the whole batch
-  kWhereAsked,  // also what reads parts, or needs rows of other shards
-  kAlways       // all that is not the same on each shard: gradients of such nodes
+  // Nodes that read such values, and no part of a value of the whole batch.
+  kOfOwn,
+  // Also nodes that read parts, or whose op needs the rows of other shards.
+  kWhereAsked,
+  // All nodes whose operands differ between shards. Used for the gradients of such nodes.
+  kAlways
 };
 
 class Builder {
  public:
-  /// Places what it adds on the job's device.
+  /// New nodes are placed on the job's device.
   Builder(Graph& graph, Diags& diags) : graph_(graph), diags_(diags), device_(graph.device) {}
 
-  /// From now on nodes, their results and variables are placed there.
+  /// Places all nodes, results and variables that are added from now on.
   void place_on(plan::DeviceKind device) { device_ = device; }
 
-  /// The same; each shard computes all of them that differ between shards, or none.
+  /// Also determines whether each shard computes the new nodes separately: if `per_shard` is true,
+  /// this applies to all nodes whose operands differ between shards; otherwise to none.
   void place(plan::DeviceKind device, bool per_shard) {
     device_ = device;
     per_shard_ = per_shard ? PerShard::kAlways : PerShard::kNever;
   }
-  /// From now on nodes are per shard in these cases.
+  /// Determines which of the nodes that are added from now on are per shard.
   void compute_per_shard(PerShard which) { per_shard_ = which; }
 
-  /// An input of the job, or a variable. Reports a shape that is too large and returns an invalid
-  /// id then.
+  /// Adds an input of the job, or a variable. If the shape is too large, reports it and returns an
+  /// invalid id.
   ValueId add_input(std::string name, DType dtype, Shape shape, int batch_axis, Span span);
   ValueId add_variable(std::string name, DType dtype, Shape shape, plan::Initializer initializer,
                        bool trainable, bool slot, Span span);
 
-  /// A slot of an optimizer, like a variable or another value.
+  /// Adds a slot of an optimizer. Its dtype and span are those of `like`, a variable or another
+  /// value.
   ValueId add_slot(std::string name, const Value& like, Shape shape,
                    plan::Initializer initializer = {}) {
     return add_variable(std::move(name), like.dtype, std::move(shape), std::move(initializer),
                         false, true, like.span);
   }
-  /// The state of a loop, which is like `of`. Its name is the compiler's.
+  /// Adds the state of a loop, with the type of `of`. The compiler chooses the name of the value.
   ValueId add_state(std::string name, ValueId of);
 
-  /// Adds a primitive; `attributes` lacks what is defaulted. The first result is called `name`,
-  /// others `name.port`. Where an operand is invalid (its error was reported before) or the shape
-  /// rule fails, reports at most that and returns invalid ids, one for each result.
+  /// Adds a primitive. Attributes with defaults may be missing in `attributes`. The first result is
+  /// named `name`, and other results `name.port`. If an operand is invalid (its error was reported
+  /// before) or the shape rule fails, reports at most the latter and returns one invalid id for
+  /// each result.
   std::vector<ValueId> add(const ops::OpSpec& op, std::string name, std::vector<ValueId> operands,
                            Attributes attributes, const AttributeSpans& spans);
 
-  /// The same for passes and rules, which know that it fits; blames `span`. First result; invalid
-  /// where an operand is, or where a tensor is too large to count.
+  /// Adds a primitive whose operands and attributes are known to fit, for passes and rules; errors
+  /// point at `span`. Returns the first result, or an invalid id if an operand is invalid or a
+  /// tensor is too large.
   ValueId add(std::string_view op, std::string name, std::vector<ValueId> operands,
               Attributes attributes, Span span);
 
-  /// Expands a layer: fills in its attributes, checks its operands, adds its variables and
-  /// primitives, and the alias by which the entry stands for the last of them. Returns that value;
-  /// invalid as above. `call.attributes` lacks what is defaulted; optional operands that are left
-  /// out before others are invalid.
+  /// Expands a layer: sets its default attributes, checks its operands, adds its variables and
+  /// primitives, and adds an alias from the name of the entry to the last value. Returns that
+  /// value, or an invalid id after an error. Attributes with defaults may be missing in
+  /// `call.attributes`. An optional operand that is omitted before another operand is invalid.
   ValueId add_layer(const ops::OpSpec& layer, LayerContext call);
 
-  /// The entry `name` stands for `value`. A name that it has already, or an invalid value, adds
-  /// nothing.
+  /// Makes the entry `name` an alias of `value`. Does nothing if the value already has this name or
+  /// is invalid.
   void alias(std::string name, ValueId value);
 
   Graph& graph() { return graph_; }
@@ -82,7 +90,8 @@ class Builder {
  private:
   std::string unique(std::string name) const;
   bool are_swapped(const ops::OpSpec& op, const CallSite& site) const;
-  /// `place`: gives the record of operand i, of that dtype.
+  /// Checks the number and the dtypes of the operands. `place` returns the record of operand i for
+  /// a dtype.
   template <typename Place>
   bool check_operands(const ops::OpSpec& op, CallSite& site, Place place) const;
   bool is_per_shard(std::span<const ValueId> operands, const ops::Call& whole) const;

@@ -1,5 +1,5 @@
-// A call of an op as messages see it, with the chain of shapes, and as the op's shape function
-// does, and the attributes of calls.
+// Implements calls of ops, as messages see them, with the chain of shapes, and as shape functions
+// see them; also the attributes of calls.
 #include "compiler/ir/call_site.h"
 
 #include <fmt/format.h>
@@ -35,7 +35,7 @@ class Chain {
   }
 
  private:
-  /// What the user calls the value: the entry of a layer rather than its last primitive.
+  /// Returns the user's name for the value: the entry of a layer instead of its last primitive.
   const std::string& entry_of(ir::ValueId value) const {
     const std::string& name = graph_[value].name;
     for (const ir::Alias& alias : graph_.aliases)
@@ -48,7 +48,7 @@ class Chain {
     return fmt::format(" (line {})", sources_[span.source].position(span.begin).line);
   }
 
-  /// " <- max_pool2d 4 (line 8)"
+  /// Returns a link such as " <- max_pool2d 4 (line 8)".
   std::string made_by(const ir::Value& value) const {
     if (!value.producer.valid()) return line_of(value.span);
     const ir::Node& node = graph_[value.producer];
@@ -58,7 +58,7 @@ class Chain {
     return fmt::format(" <- {}{}", op, line_of(node.span));
   }
 
-  /// The sizes without which the call says little: " 4", " [2, 3]".
+  /// Returns the sizes that matter most to the reader of a call, such as " 4" or " [2, 3]".
   std::string sizes_of(const ir::Node& node) const {
     for (const ops::AttributeSpec& def : node.op->attributes) {
       if (def.type != ops::AttributeType::kIntegers || !def.fallback.empty()) continue;
@@ -70,7 +70,8 @@ class Chain {
     return {};
   }
 
-  /// The first operand of the entry that `value` belongs to: primitives of one layer are one link.
+  /// Returns the first operand of the entry that `value` belongs to. All primitives of a layer form
+  /// one link.
   ir::ValueId source_of(ir::ValueId value) const {
     const Span entry = graph_[value].span;
     do {
@@ -86,8 +87,8 @@ class Chain {
   const Sources& sources_;
 };
 
-/// "pool1 is [64, 20, 6, 6] <- max_pool2d 4 (line 8) <- conv1 [64, 20, 24, 24] (line 7) <- ...":
-/// from `value` back along first operands, entry by entry.
+/// Follows first operands back from `value`, entry by entry, and returns a text such as "pool1 is
+/// [64, 20, 6, 6] <- max_pool2d 4 (line 8) <- conv1 [64, 20, 24, 24] (line 7) <- ...".
 std::string shape_chain(const ir::Graph& graph, const Sources& sources, ir::ValueId value) {
   return Chain(graph, sources).text(value);
 }
@@ -100,7 +101,7 @@ Diagnosis diagnosis_of(ops::Reason reason) {
   return kDiagnoses[static_cast<size_t>(reason)];
 }
 
-/// Rows of the batch that the job's inputs carry, or 0 where none does.
+/// Returns the number of rows in the inputs of the job, or 0 if no input has rows.
 int64_t batch_of(const ir::Graph& graph) {
   for (const ir::ValueId input : graph.inputs)
     if (const ir::Value& value = graph[input]; value.batch_axis >= 0)
@@ -116,7 +117,8 @@ T number_from(std::string_view text) {
   return value;
 }
 
-/// "[]", "all", "reversed", "1", "[1, 1]", "[[0, 1], [2, 3]]"
+/// Reads integers from a text such as "[]", "all", "reversed", "1", "[1, 1]", or "[[0, 1], [2,
+/// 3]]".
 std::vector<int64_t> integers_from(std::string_view text) {
   std::vector<int64_t> integers;
   if (text == "all" || text == "reversed") return integers;
@@ -151,7 +153,8 @@ bool has_type(ops::AttributeType type, const Attribute& value) {
   }
 }
 
-/// What is wrong with the value, or nothing: "is -1, it must be at least 0".
+/// Returns an error message about the value, such as "is -1; expected at least 0", or an empty
+/// string.
 std::string complaint(const ops::AttributeSpec& def, const Attribute& value) {
   const auto outside = [&](double number) -> std::string {
     if (def.min && !(number >= *def.min))
@@ -200,7 +203,8 @@ Diag& CallSite::report(Span span, Diagnosis diagnosis, std::string message, size
     const std::string chain = shape_chain(graph_, diags_.sources(), operands_[i]);
     if (!chain.empty()) diag.with_note(chain);
   };
-  // What does not agree is mostly the first operand and another.
+  // A mismatch is usually between the first operand and another one, so the message shows both
+  // chains.
   const bool mismatch = diagnosis == Diagnosis::kShapeMismatch;
   if (mismatch && operands_[chain_of] != operands_[0]) show_chain(0);
   show_chain(chain_of);
@@ -292,7 +296,7 @@ bool complete_attributes(const ops::OpSpec& op, std::string_view name, const Att
   for (const ops::AttributeSpec& def : op.attributes) {
     const Attribute* given = attributes.find(def.name);
     if (!given && def.fallback.empty()) {
-      // Initializers are kept apart; the file's reader has asked for them.
+      // Initializers are stored separately, and the reader of the file has already checked them.
       if (def.type == ops::AttributeType::kInitializer) continue;
       error(Diagnosis::kMissingAttribute, spans.op,
             fmt::format("`{}` needs `{}`", op.name, def.name));

@@ -1,5 +1,5 @@
-// A call of an op as messages see it, and as the op's shape function does, and its attributes: read
-// from text, defaulted, checked.
+// Declares calls of ops, as messages and shape functions see them, and their attributes, which are
+// read from text, completed with defaults, and checked.
 #pragma once
 
 #include <span>
@@ -15,19 +15,20 @@
 
 namespace flow {
 
-/// Attributes as the user wrote them with their places, for messages.
+/// The positions of the attributes in the job file, for messages.
 struct AttributeSpans {
   std::vector<std::pair<std::string, Span>> spans;
-  Span op;  // of the `op:` value
+  Span op;  // the span of the `op:` value
   std::vector<Span> operands;
-  /// Where the attribute stands, or `op:` where it is defaulted.
+  /// The position of the attribute, or that of `op:` if the attribute has its default value.
   Span of(std::string_view attribute) const;
-  /// Where operand i stands, or `op:`.
+  /// The position of operand i, or that of `op:` if operand i is not written in the file.
   Span of_operand(size_t i) const;
 };
 
-/// A call of an op as messages see it. They are prefixed with the entry's name; those at operands
-/// and attributes are followed by the chain of shapes of the operand (operand 0 for attributes).
+/// A call of an op as messages see it. Each message begins with the entry's name. A message at an
+/// operand or attribute is followed by the chain of shapes of the operand (of operand 0 for
+/// attributes).
 class CallSite {
  public:
   CallSite(const ir::Graph& graph, std::string_view name, std::span<const ir::ValueId> operands,
@@ -39,14 +40,14 @@ class CallSite {
   ir::ValueId id(size_t i) const { return operands_[i]; }
   const ir::Value& operand(size_t i) const { return graph_[id(i)]; }
   const Shape& shape(size_t i) const { return operand(i).shape; }
-  /// Operand i as the user wrote it; empty where nobody did.
+  /// Operand i as the user wrote it; empty if the file does not contain it.
   std::string_view written(size_t i) const;
 
   Diag& bad_operand(size_t i, Diagnosis diagnosis, std::string message);
   Diag& bad_attribute(std::string_view attribute, Diagnosis diagnosis, std::string message);
   Diag& bad_op(Diagnosis diagnosis, std::string message);
   bool failed() const { return failed_; }
-  /// Reports a shape function's refusal.
+  /// Reports the refusal of a shape function.
   void report(const ops::Refusal& refusal);
 
  private:
@@ -60,22 +61,22 @@ class CallSite {
   bool failed_ = false;
 };
 
-/// What the job says of all calls.
+/// Returns the properties of the job that all calls depend on.
 ops::JobTypes types_of(const ir::Graph& graph);
 
-/// The call as functions of ops/ see it. Borrows shapes and attributes.
+/// Returns the call as the functions of ops/ see it. Borrows the shapes and attributes.
 ops::Call typed_call(const ir::Graph& graph, std::span<const ir::ValueId> operands,
                      const ir::Attributes& attributes);
-/// The same of one shard, whose operands have `shapes`: rows are those of the shard, and all else
-/// is the same in each of its rows.
+/// Returns the same call in one shard, where the operands have `shapes`. The rows are those of the
+/// shard. Values without rows count as independent of the batch.
 ops::Call call_of_shard(const ir::Graph& graph, std::span<const ir::ValueId> operands,
                         std::span<const Shape> shapes, const ir::Attributes& attributes);
 
-/// A value as a record writes it. REQUIRES: `text` is one of that type.
+/// Reads an attribute value from the text of a record. REQUIRES: `text` is a value of that type.
 ir::Attribute attribute_from(ops::AttributeType type, std::string_view text);
 
-/// Fills in what is defaulted, and reports what is missing, of another type or outside its range;
-/// false then. `name` is the entry's.
+/// Sets default values, and reports attributes that are missing, out of range or of the wrong type.
+/// Returns false if it reported any. `name` is the name of the entry.
 bool complete_attributes(const ops::OpSpec& op, std::string_view name, const AttributeSpans& spans,
                          Diags& diags, ir::Attributes& attributes);
 

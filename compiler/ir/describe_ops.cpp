@@ -1,4 +1,4 @@
-// The table of ops as people read it.
+// Formats the descriptions of ops for readers.
 #include "compiler/ir/describe_ops.h"
 
 #include <fmt/format.h>
@@ -13,8 +13,9 @@
 namespace flow {
 namespace {
 
-/// Does the op make a tensor like its one float operand, row by row, with all attributes at their
-/// defaults? Layers need an entry, whose name they use.
+/// Returns true if the op makes a tensor of the same type as its one float operand, row by row,
+/// with all attributes at their defaults. Layers do not count, because they need an entry to name
+/// their variables after.
 bool is_activation(const ops::OpSpec& op) {
   const Shape shape{2, 3};
   const ops::JobTypes job{.batch = 2};
@@ -48,14 +49,14 @@ std::string_view name_of(ops::AttributeType type) {
   return kNames[static_cast<size_t>(type)];
 }
 
-/// "valid | same", "integer >= 1"
+/// Returns a type such as "valid | same" or "integer >= 1".
 std::string type_of(const ops::AttributeSpec& attribute) {
   if (!attribute.choices.empty()) {
     std::vector<std::string> choices(attribute.choices.begin(), attribute.choices.end());
     return join(choices, " | ");
   }
   std::vector<std::string> bounds;
-  constexpr double kLargest = 0x7FFFFFFF;  // that of sizes, which goes without saying
+  constexpr double kLargest = 0x7FFFFFFF;  // the limit of all sizes, which is not shown
   if (attribute.min) bounds.push_back(fmt::format(">= {}", shortest(*attribute.min)));
   if (attribute.max && *attribute.max != kLargest)
     bounds.push_back(fmt::format("<= {}", shortest(*attribute.max)));
@@ -71,7 +72,7 @@ std::string default_of(const ops::OpSpec& op, const ops::AttributeSpec& attribut
                      attribute.fallback);
 }
 
-/// Lines of two columns.
+/// A table of two columns.
 class Columns {
  public:
   void row(std::string left, std::string right) {

@@ -1,4 +1,4 @@
-// The table of ops as people read it at the terminal.
+// Describes the ops for readers at the terminal.
 #pragma once
 
 #include <span>
@@ -10,20 +10,22 @@
 
 namespace flow {
 
-/// What `activation:` takes: `none`, and the ops of one float operand that need no attribute.
+/// Returns the values of `activation:`: `none`, and the ops with one float operand and no required
+/// attribute.
 const std::vector<std::string>& activation_names();
 
-/// "valid | same", "integer >= 1"
+/// Returns the type of an attribute, such as "valid | same" or "integer >= 1".
 std::string attribute_type(const ops::AttributeSpec& attribute);
 
-/// "list of float", "integer (optional)"
+/// Returns the type of an operand, such as "list of float" or "integer (optional)".
 std::string operand_type(const ops::OperandSpec& operand);
 
-/// A line for each op that a job file may name: its name and what it does.
+/// Returns one line for each op that a job file may use: its name and what it does.
 std::string list_ops();
 
-/// All that a job file may say of an op: operands, attributes with their defaults, results,
-/// formula. `of_entries`: what its entry may say beside, and what that is.
+/// Returns everything that a job file may write for an op: operands, attributes with their
+/// defaults, results, and the formula. `of_entries` lists the other keys of an entry with this op,
+/// and their descriptions.
 std::string describe(const ops::OpSpec& op,
                      std::span<const std::pair<std::string, std::string>> of_entries);
 

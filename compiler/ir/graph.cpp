@@ -1,4 +1,5 @@
-// Look-ups in a graph, replacing its nodes, its text, and what holds of every graph.
+// Implements look-ups in a graph, the replacement of its nodes, its text form, and the checks that
+// every graph must pass.
 #include "compiler/ir/graph.h"
 
 #include <fmt/format.h>
@@ -155,7 +156,8 @@ class Verifier {
     known_[id.index()] = true;
   }
 
-  /// A probe may read what a fused node made on its way: the lowering makes it anew.
+  /// Checks that the value exists before the reader. A probe may read an intermediate value of a
+  /// fused node, because the lowering computes it again.
   void check_read(ValueId id, const Node& reader) const {
     check_id(id);
     FLOW_CHECK(known_[id.index()] || (reader.probe && replaced_.contains(id)),
@@ -192,7 +194,8 @@ class Verifier {
     }
   }
 
-  /// Rows of what is per shard lie where its maker says.
+  /// Checks that the results agree with the shape rule of the op. The batch axis is not checked if
+  /// the node is per shard, because the shape rule does not determine it then.
   void check_inferred(const ops::OpSpec& op, const std::string& name, bool per_shard,
                       const std::vector<ValueId>& operands, const Attributes& attributes,
                       const std::vector<ValueId>& results) {
@@ -226,8 +229,8 @@ class Verifier {
   }
 
   const Graph& graph_;
-  std::vector<bool> known_;  // by ValueId: made by what is above
-  std::vector<bool> whole_;  // by ValueId: made by a node that runs once
+  std::vector<bool> known_;  // indexed by ValueId: an earlier node makes the value
+  std::vector<bool> whole_;  // indexed by ValueId: a node that runs once makes the value
   std::set<ValueId> replaced_;
 };
 

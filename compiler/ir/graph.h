@@ -1,5 +1,6 @@
-// The compiler's one representation of a job: values, nodes in execution order, and what of them
-// is read from outside. Static shapes, typed ids, no stored users.
+// Declares the only representation of a job in the compiler: values, nodes in execution order, and
+// the values that are read from outside of the graph. Shapes are static, ids are typed, and the
+// readers of a value are not stored.
 #pragma once
 
 #include <algorithm>
@@ -16,11 +17,11 @@
 
 namespace flow {
 
-/// What a plan is for. `auto` placements become `device` of it; `gpu` and `cpu` stay what they are,
-/// wherever the plan is made.
+/// The device that a plan is made for. A placement `auto` becomes `device`; the placements `gpu`
+/// and `cpu` stay unchanged.
 struct Target {
   plan::DeviceKind device = plan::DeviceKind::kCpu;
-  bool forced = false;  // `--device cpu`: placements of the file give way
+  bool forced = false;  // `--device cpu` overrides the placements of the file
 };
 
 namespace ops {
@@ -36,46 +37,48 @@ using plan::Attributes;
 using plan::kBatchReduced;
 using plan::kNoBatch;
 
-/// A tensor of the graph. Made by a node, or an input or variable of the job (`producer` invalid).
+/// A tensor of the graph. A node makes it, or it is an input or variable of the job (`producer` is
+/// invalid).
 struct Value {
-  std::string name;  // unique: "images", "lenet/conv1/weight", "lenet/conv1/conv"
+  std::string name;  // unique, such as "images", "lenet/conv1/weight", "lenet/conv1/conv"
   DType dtype = DType::kFloat32;
   Shape shape;
   int batch_axis = kNoBatch;
   NodeId producer;
   plan::Role role = plan::Role::kResult;
-  Span span;                                         // where the user asked for it
-  plan::DeviceKind device = plan::DeviceKind::kCpu;  // where it lies
-  /// Of a value that is computed from several rows: what makes it of values that shards compute
-  /// from their own rows. Nothing where these do not.
+  Span span;                                         // the place in the job file that it comes from
+  plan::DeviceKind device = plan::DeviceKind::kCpu;  // the device that stores it
+  /// For a value that is computed from several rows: how the values that shards compute from their
+  /// rows are combined into it. Empty if they cannot be combined.
   std::optional<plan::Combine> combine = {};
 };
 
-/// An elementwise op fused onto a node's first result by a pass.
+/// An elementwise op that a pass has fused onto the first result of a node.
 struct EpilogueOp {
   const ops::OpSpec* op = nullptr;
   std::string name;
-  std::vector<ValueId> operands;  // beyond the running value
-  ValueId replaced;               // the value that no longer exists: the operand it was fused onto
+  std::vector<ValueId> operands;  // the operands other than the fused value
+  // The fused value, which the node no longer makes.
+  ValueId replaced;
   Attributes attributes;
 };
 
-/// Of a job with a loop: when a node runs.
+/// The part of a loop that a node belongs to. Used only in jobs with a loop.
 enum class LoopPart : uint8_t { kBefore, kPass, kAfter };
 
 struct Node {
   const ops::OpSpec* op = nullptr;
-  std::string name;  // unique, the user's: "lenet/conv1/conv"
+  std::string name;  // unique; derived from the entry: "lenet/conv1/conv"
   std::vector<ValueId> operands;
   std::vector<ValueId> results;
-  Attributes attributes;  // all of the op's, defaults filled in
+  Attributes attributes;  // all attributes of the op, including defaults
   std::vector<EpilogueOp> epilogue;
-  bool probe = false;  // read by hooks alone: runs only when one of them fires
-  Span span;           // the `op:` that asked for it; a gradient's is that of the forward op
-  plan::DeviceKind device = plan::DeviceKind::kCpu;  // what runs it; its results lie there
-  bool once = false;                                 // runs once, on what all shards made
-  /// Each shard computes it from its own values alone, whatever other shards have. Attributes are
-  /// those of a shard's shapes.
+  bool probe = false;  // only hooks read its results; runs only if one of them fires
+  Span span;           // the `op:` it comes from; for a gradient, that of the forward op
+  plan::DeviceKind device = plan::DeviceKind::kCpu;  // runs the node and stores its results
+  bool once = false;                                 // runs once, on the results of all shards
+  /// Each shard computes the node from its separate values, independently of other shards. The
+  /// attributes are those of a shard's shapes.
   bool per_shard = false;
   LoopPart loop_part = LoopPart::kBefore;
 };
@@ -85,29 +88,33 @@ struct Variable {
   plan::Initializer initializer;
   bool trainable = true;
   bool slot = false;
-  ValueId updated;        // its value after the step, or invalid
-  double l1 = 0, l2 = 0;  // its regularizer: what is added to the gradient of the mean loss
-  /// The `sparse:` that says that its gradient is one of rows.
+  ValueId updated;  // the value after the step, or invalid
+  // The factors of the regularizer, whose gradient is added to that of the mean loss.
+  double l1 = 0, l2 = 0;
+  /// The position of `sparse:`, if the variable has a gradient of rows.
   std::optional<Span> sparse = {};
-  /// The 16-bit dtype that it is kept in where it is frozen, and the `variable_dtype:` that says
-  /// so. Until the pass widen_variables its value has the float dtype of the job.
+  /// The 16-bit dtype in which a frozen variable is stored, and the position of its
+  /// `variable_dtype:`. Until the pass widen_variables runs, the value has the float dtype of the
+  /// job.
   std::optional<DType> stored = {};
   Span stored_at = {};
 };
 
-/// What a pass of a loop leaves to the next one: a value that steps before the loop set, and that
-/// each pass computes anew.
+/// A value that one pass of a loop leaves to the next. Steps before the loop set it first, and each
+/// pass computes it again.
 struct State {
-  std::string name;        // of the input or entry that is fed back
-  ValueId value;           // what a pass reads
-  ValueId first, updated;  // what is read in the first pass, and in the one that follows
+  std::string name;        // the input or entry that is fed back
+  ValueId value;           // the value that a pass reads
+  ValueId first, updated;  // values for the first pass and for the next one
 };
 
-/// Some nodes run in several passes.
+/// A loop, in which some of the nodes run in several passes.
 struct Loop {
   int64_t passes = 1;
   std::vector<State> states;
-  ValueId until;  // bool: all true after the last pass; invalid: there is always another pass
+  // A bool tensor. The loop ends after a pass in which all of its elements are true. If invalid,
+  // all passes run.
+  ValueId until;
 
   const State* state_of(ValueId value) const {
     const auto found = std::ranges::find(states, value, &State::value);
@@ -115,66 +122,70 @@ struct Loop {
   }
 };
 
-/// An entry as the user sees it: its name, and the value it stands for ("dense1" is the result
-/// after the activation, made by the primitive "dense1/relu").
+/// An entry as the user sees it: its name and its value. For example, "dense1" is the result after
+/// the activation, which the primitive "dense1/relu" makes.
 struct Alias {
   std::string name;
   ValueId value;
 };
 
 struct Graph {
-  DType compute_dtype = DType::kFloat32;             // the float dtype that the job computes in
-  int64_t shards = 1;                                // of a batch
-  bool cut = false;                                  // shapes are those of one shard
-  plan::DeviceKind device = plan::DeviceKind::kCpu;  // the job's, of all that is not placed apart
+  DType compute_dtype = DType::kFloat32;             // the float dtype of the job
+  int64_t shards = 1;                                // the number of shards of a batch
+  bool cut = false;                                  // whether shapes are those of one shard
+  plan::DeviceKind device = plan::DeviceKind::kCpu;  // the job's device, unless a node has another
   std::vector<Value> values;
   std::vector<Node> nodes;  // in execution order
   std::vector<ValueId> inputs;
-  ValueId row_numbers;  // an input that no file names, where a pass wants one: 0, 1, 2, ...
+  // An input that no job file names: the row numbers 0, 1, 2, ... Invalid unless a pass needs it.
+  ValueId row_numbers;
   std::vector<Variable> variables;
   std::optional<Loop> loop;
   std::vector<Alias> aliases;
-  /// Values that must survive every pass: returned, minimized.
+  /// Values that no pass may remove: those that are returned or minimized.
   std::vector<ValueId> results;
-  /// Values that hooks read. They decide nothing: one that exists only inside a fused node is
-  /// delivered by a probe, which the lowering adds.
+  /// Values that hooks read. They influence no decision of the passes: if such a value exists only
+  /// inside a fused node, a probe that the lowering adds computes it.
   std::vector<ValueId> watched;
-  /// (value, its gradient of the summed loss), filled by autodiff.
+  /// Pairs of a value and its gradient of the summed loss. The pass autodiff adds them.
   std::vector<std::pair<ValueId, ValueId>> gradients;
 
   Value& operator[](ValueId id) { return values[id.index()]; }
   const Value& operator[](ValueId id) const { return values[id.index()]; }
   const Node& operator[](NodeId id) const { return nodes[id.index()]; }
 
-  /// The node that makes the value; null for an input or a variable.
+  /// Returns the node that makes the value, or null for an input or a variable.
   const Node* producer_of(ValueId value) const {
     const NodeId producer = (*this)[value].producer;
     return producer.valid() ? &(*this)[producer] : nullptr;
   }
 
-  /// Replaces the nodes; `producer` follows. Values that no node makes any more stay, without one.
+  /// Replaces the nodes and updates the producers of all values. Values that no node makes any more
+  /// stay in the graph without a producer.
   void set_nodes(std::vector<Node> replaced);
-  /// Moves the last nodes up, the i-th of them before the node that is nodes[before[i]] now; those
-  /// with one place keep their order, and run once where it does. REQUIRES: before[i] <=
-  /// nodes.size() - before.size().
+  /// Moves the last before.size() nodes up. The i-th of them is placed before the current
+  /// nodes[before[i]]. Nodes with the same place keep their order. A moved node also runs once if
+  /// the node at its place does. REQUIRES: before[i] <= nodes.size() - before.size().
   void move_last(const std::vector<size_t>& before);
 
-  /// The value, variable, input or entry of that name; invalid when there is none.
+  /// Returns the value, variable, input or entry with that name, or an invalid id if there is none.
   ValueId find(std::string_view name) const;
-  /// The gradient with respect to `value`; invalid when the loss does not depend on it.
+  /// Returns the gradient with respect to `value`, or an invalid id if the loss does not depend on
+  /// it.
   ValueId gradient_of(ValueId value) const;
-  /// The variable whose value is `value`, or null.
+  /// Returns the variable whose value is `value`, or null.
   const Variable* variable_of(ValueId value) const;
-  /// Does each shard have a value of its own, which nothing joins or combines? Its shape is that of
-  /// one of them.
+  /// Returns true if each shard has a separate value that is neither joined nor combined with those
+  /// of other shards. The shape is that of one of them.
   bool is_own(ValueId value) const;
-  /// What a shard sees of the value's shape.
+  /// Returns the shape of the value in one shard.
   Shape shape_of_shard(ValueId value) const;
-  /// What a variable holds after the call. REQUIRES: variable_of(variable).
+  /// Sets the value of a variable after the call. REQUIRES: variable_of(variable) is not null.
   void set_updated(ValueId variable, ValueId updated);
 
  private:
-  /// What the look-ups above have seen of the vectors, which only grow.
+  /// An index for the look-ups above. The sizes count the elements that it already contains; the
+  /// vectors only grow.
   struct Index {
     size_t values = 0, aliases = 0, gradients = 0, variables = 0;
     std::unordered_map<std::string, ValueId> by_name;
@@ -184,11 +195,11 @@ struct Graph {
   mutable Index index_;
 };
 
-/// One line a value and node, in order; equal graphs print equally.
+/// Returns one line for each value and node, in order. Equal graphs have equal texts.
 std::string print(const Graph& graph);
 
-/// FLOW_CHECKs that ids are in range, names unique, nodes in execution order, each result made
-/// once, and that shapes, dtypes and rows are what the ops' shape rules say.
+/// FLOW_CHECKs that ids are in range, names are unique, nodes are in execution order, each result
+/// is made once, and shapes, dtypes and batch axes agree with the shape rules of the ops.
 void verify(const Graph& graph);
 
 }  // namespace ir

@@ -1,4 +1,4 @@
-// The formulas of initializers that ask for fans.
+// Implements the initializers that depend on fans.
 #include "compiler/ir/initializers.h"
 
 #include <charconv>
@@ -11,7 +11,8 @@ namespace {
 
 using plan::initializers::Normal, plan::initializers::TruncatedNormal, plan::initializers::Uniform;
 
-/// The standard deviation of a standard normal cut off at two deviations.
+/// The standard deviation of a standard normal distribution that is cut off at two standard
+/// deviations.
 constexpr double kTruncatedDeviation = 0.87962566103423978;
 
 double fan_of(FanMode mode, Fans fans) {

@@ -1,4 +1,4 @@
-// Initializers as job files write them: those of plans, and those whose numbers follow from the
+// Declares the initializers of job files: those of plans, and those whose numbers depend on the
 // fans of a variable.
 #pragma once
 
@@ -12,15 +12,17 @@
 
 namespace flow {
 
-/// How many inputs an element of a kernel's result has, and how many results an input has.
+/// The number of inputs that each output element of a kernel depends on, and the number of outputs
+/// that each input affects.
 struct Fans {
   double in = 1, out = 1;
 };
 
-/// Of a weight [out, in / groups, kernel...]. Of less than two dimensions: the elements, both.
+/// Returns the fans of a weight (out, in / groups, kernel...). With fewer than two dimensions, both
+/// are the number of elements.
 Fans fans_of(const Shape& weight);
 
-/// Which of the fans a variance is divided by.
+/// The fan that divides a variance.
 enum class FanMode { kIn, kOut, kAverage };
 
 template <typename T>
@@ -131,11 +133,11 @@ using WrittenInitializer =
                  plan::initializers::TruncatedNormal, VarianceScaling, GlorotUniform, XavierUniform,
                  GlorotNormal, XavierNormal, Kaiming, plan::initializers::Npy>;
 
-/// What an op's table says: "zeros", or one with a number: "random_normal(0.02)" has a deviation,
-/// "constant(0.25)" a value.
+/// Reads an initializer from the table of an op, such as "zeros" or one with a number: the standard
+/// deviation in "random_normal(0.02)", the value in "constant(0.25)".
 WrittenInitializer default_initializer(std::string_view text);
 
-/// The initializer of the plan, for a variable with those fans.
+/// Returns the initializer of the plan for a variable with these fans.
 plan::Initializer resolve_initializer(const WrittenInitializer& written, Fans fans);
 
 }  // namespace flow

@@ -1,5 +1,5 @@
-// What rules are given: the builder that they add to, under the names of their entry. The rules of
-// all families.
+// Implements the contexts of rules, whose ops are named after their entry, and collects the rules
+// of all op families.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -14,7 +14,8 @@
 namespace flow {
 namespace {
 
-/// What the attribute beside `initializer` says: "kernel_regularizer" beside "kernel_initializer".
+/// Sets the regularizer from the attribute that corresponds to `initializer`: "kernel_regularizer"
+/// for "kernel_initializer".
 void set_regularizer(const ir::Attributes& attributes, std::string_view initializer,
                      ir::Variable& variable) {
   constexpr std::string_view kInitializer = "initializer";

@@ -1,4 +1,5 @@
-// What the compiler adds to the records of ops: gradients of primitives, expansions of layers.
+// Declares what the compiler adds to the records of ops: gradients of primitives, and expansions of
+// layers.
 #pragma once
 
 #include <initializer_list>
@@ -19,45 +20,52 @@ namespace ir {
 class Builder;
 }
 
-/// Those of the attributes that have these names.
+/// Returns the attributes with these names.
 ir::Attributes picked(const ir::Attributes& attributes,
                       std::initializer_list<std::string_view> names);
 
-/// What a gradient rule works with: the forward node and the gradients of its results.
+/// The input of a gradient rule: the forward node and the gradients of its results.
 struct GradientContext {
   ir::Builder& builder;
-  ir::Node node;                              // a copy: the graph grows meanwhile
-  std::vector<ir::ValueId> result_gradients;  // invalid: the loss does not depend on that result
-  /// Is the gradient of operand i wanted? (Inputs' are not, unless watched.)
+  ir::Node node;  // a copy, because the graph grows meanwhile
+  // An entry is invalid if the loss does not depend on that result.
+  std::vector<ir::ValueId> result_gradients;
+  /// Whether the gradient of operand i is needed. The gradients of inputs are not, unless they are
+  /// watched.
   std::vector<bool> wanted;
-  std::vector<std::string> names;  // what the gradient of operand i is called: "conv1/conv:diff"
-  /// The gradient of operand 0, a table, is wanted as rows; a rule that can makes them so.
+  // The name of the gradient of operand i, such as "conv1/conv:diff".
+  std::vector<std::string> names;
+  /// Requests the gradient of operand 0, a table, as rows. Rules that do not support this make a
+  /// dense gradient.
   bool wants_rows = false;
-  ir::ValueId indices = {};  // those of the rows, where a rule has made some
+  ir::ValueId indices = {};  // the indices of the rows, if a rule has made rows
 
   ir::ValueId operand(size_t i) const { return node.operands[i]; }
   ir::ValueId result(size_t i) const { return node.results[i]; }
   ir::ValueId gradient(size_t i = 0) const { return result_gradients[i]; }
-  /// Attributes of the forward op.
+  /// Returns the named attributes of the forward op.
   ir::Attributes attributes(std::initializer_list<std::string_view> of) const {
     return picked(node.attributes, of);
   }
-  /// As the rule is to see it: of one shard where the node is per shard.
+  /// Returns the value as the rule should see it: if the node is per shard, with the shape of one
+  /// shard.
   ir::Value value_of(ir::ValueId id) const;
-  /// Adds the op that makes the gradient of operand i, or where `part` is given, one on the way.
+  /// Adds the op that makes the gradient of operand i, or an intermediate op if `part` is not
+  /// empty.
   ir::ValueId add(std::string_view op, size_t i, std::vector<ir::ValueId> operands,
                   ir::Attributes op_attributes = {}, std::string_view part = {});
-  /// All results of an op that makes several gradients, the first of them that of operand 0;
-  /// invalid ones after an error.
+  /// Adds an op that makes several gradients, and returns all of its results, which are invalid
+  /// after an error. The first result is the gradient of operand 0.
   std::vector<ir::ValueId> add_all(std::string_view op, std::vector<ir::ValueId> operands,
                                    ir::Attributes op_attributes);
-  /// The value in another shape.
+  /// Adds a reshape of the value.
   ir::ValueId reshape(size_t i, ir::ValueId value, std::vector<int64_t> shape,
                       std::string_view part = {});
-  /// A tensor of equal elements.
+  /// Adds a tensor of equal elements.
   ir::ValueId fill(size_t i, double value, const Shape& shape, DType dtype,
                    std::string_view part = {});
-  /// The gradient of each operand that is wanted: what `make` makes of its number.
+  /// Returns `make(i)` for each operand i whose gradient is needed, and invalid ids for the other
+  /// operands.
   template <typename Make>
   std::vector<ir::ValueId> each_wanted(Make make) const {
     std::vector<ir::ValueId> gradients(node.operands.size());
@@ -65,46 +73,51 @@ struct GradientContext {
       if (wanted[i]) gradients[i] = make(i);
     return gradients;
   }
-  /// The gradient of operand 0, of which slices along an axis were picked: `rows` are the gradients
-  /// of those. Where rows are wanted, these.
+  /// Returns the gradient of operand 0 if the forward op has picked slices of it along an axis.
+  /// `rows` contains the gradients of these slices. If the gradient is requested as rows, returns
+  /// `rows` themselves.
   ir::ValueId add_picked(ir::ValueId picked, ir::ValueId rows, int64_t axis = 0);
 };
 
-/// What a layer's expansion works with: its operands and attributes, and the builder, in whose
-/// scope the primitives and variables are named.
+/// The input of a layer's expansion: its operands and attributes, and the builder, which names
+/// primitives and variables after the layer.
 struct LayerContext {
   ir::Builder& builder;
-  std::string name;  // of the entry: "lenet/conv1"
+  std::string name;  // the name of the entry, such as "lenet/conv1"
   std::vector<ir::ValueId> operands;
   ir::Attributes attributes;
   const std::vector<std::pair<std::string, WrittenInitializer>>& initializers;
   const AttributeSpans& spans;
-  bool train = false;  // a train job's, where `training` does not say otherwise
+  // Whether the job trains, unless the attribute `training` overrides it.
+  bool train = false;
   bool trainable = true;
-  std::string variables = {};        // the entry whose variables it uses; empty: its own
-  Span shared_at = {};               // of the `variables:` that says so
-  std::optional<DType> stored = {};  // the 16-bit dtype of its variables, where they are frozen
-  Span stored_at = {};               // of the `variable_dtype:` that says so
+  // The entry whose variables the layer uses. Empty if it has variables of its own.
+  std::string variables = {};
+  Span shared_at = {};  // the position of `variables:`
+  // The 16-bit dtype in which the variables are stored, if they are frozen.
+  std::optional<DType> stored = {};
+  Span stored_at = {};  // the position of `variable_dtype:`
 
   const ir::Value& operand(size_t i) const;
   /// The float dtype of the job.
   DType compute_dtype() const;
   CallSite site() const;
   const ir::Graph& graph() const;
-  /// The layer's operands and attributes as functions of ops/ see them.
+  /// Returns the layer's operands and attributes as the functions of ops/ see them.
   ops::Call call() const { return typed_call(graph(), operands, attributes); }
-  /// Reports what such functions refused: true where they refused anything.
+  /// Reports the refusals of these functions, and returns true if there are any.
   bool report(const ops::Call& call) const;
-  /// The attribute `axis` as an axis of operand 0; reports one out of range.
+  /// Returns the attribute `axis` as an axis of operand 0. Reports an axis that is out of range.
   std::optional<int> axis() const;
-  /// Adds the primitive `op` under the layer's name; first result. Its errors are at `op:`.
+  /// Adds the primitive `op` under the layer's name, and returns its first result. Its errors point
+  /// at `op:`.
   ir::ValueId add(std::string_view op, std::string_view part, std::vector<ir::ValueId> op_operands,
                   ir::Attributes op_attributes = {}) const;
-  /// Result i of what made `first`, its first result.
+  /// Returns result i of the node whose first result is `first`.
   ir::ValueId result_beside(ir::ValueId first, size_t i) const;
-  /// The value in another shape.
+  /// Adds a reshape of the value.
   ir::ValueId reshape(std::string_view part, ir::ValueId value, std::vector<int64_t> shape) const;
-  /// A tensor of equal elements, and a single number.
+  /// Adds a tensor of equal elements. number() adds a scalar.
   ir::ValueId fill(std::string_view part, double value, const Shape& shape, DType dtype) const;
   ir::ValueId number(std::string_view part, double value, DType dtype) const {
     return fill(part, value, {}, dtype);
@@ -112,20 +125,21 @@ struct LayerContext {
   ir::ValueId number(std::string_view part, double value) const {
     return number(part, value, compute_dtype());
   }
-  /// The value after the op that the attribute `activation` names.
+  /// Adds the op that the attribute `activation` names, and returns its result.
   ir::ValueId activate(ir::ValueId value) const;
-  /// Adds the layer's variable `part` (or where that is empty, one of the layer's own name) with
-  /// the initializer that the file gives to `attribute` ("kernel_initializer"), and the regularizer
-  /// beside it ("kernel_regularizer"); or finds it, where another entry's variables are used.
-  /// Invalid after an error.
+  /// Adds the variable `part` of the layer; if `part` is empty, the variable has the layer's name.
+  /// The file gives its initializer in `attribute` ("kernel_initializer"), and its regularizer in
+  /// the corresponding attribute ("kernel_regularizer"). If the layer uses the variables of another
+  /// entry, returns that entry's variable instead. Returns an invalid id after an error.
   ir::ValueId add_variable(std::string_view part, std::string_view attribute, DType dtype,
                            Shape shape, Fans fans) const;
-  /// The same where the file has no say in how it starts.
+  /// Adds a variable whose initializer the file cannot change.
   ir::ValueId add_variable(std::string_view part, plan::Initializer initializer, DType dtype,
                            Shape shape) const;
-  /// The table of an embedding (vocab_size, units), as the attributes say; invalid after an error.
+  /// Adds the table of an embedding, of shape (vocab_size, units), as the attributes define it.
+  /// Returns an invalid id after an error.
   ir::ValueId add_table() const;
-  /// A variable that no optimizer trains: the layer itself moves it.
+  /// Adds a variable that the layer itself updates instead of an optimizer.
   ir::ValueId add_statistic(std::string_view part, plan::Initializer initializer, DType dtype,
                             Shape shape) const;
 
@@ -135,26 +149,26 @@ struct LayerContext {
   ir::ValueId shared_variable(std::string_view part, DType dtype, const Shape& shape) const;
 };
 
-/// The gradient of each operand (invalid where there is none). Sums over broadcasting are the
-/// rule's own.
+/// Returns the gradient of each operand, or an invalid id if there is none. The rule itself sums
+/// over the axes along which operands were broadcast.
 using GradientRule = std::vector<ir::ValueId> (*)(GradientContext&);
-/// The value that the entry stands for; invalid after an error, which has been reported. Called by
-/// Builder::add_layer, which has filled in the attributes and checked the operands.
+/// Returns the value of the entry, or an invalid id after an error, which has been reported.
+/// Builder::add_layer calls it after it has set default attributes and checked the operands.
 using ExpandRule = ir::ValueId (*)(LayerContext&);
 
 namespace grad {
 
 struct Rules {
   std::string_view op;
-  GradientRule gradient = nullptr;  // none: the loss cannot depend on it
-  ExpandRule expand = nullptr;      // none: not a layer
+  GradientRule gradient = nullptr;  // null if the loss cannot depend on the op
+  ExpandRule expand = nullptr;      // null unless the op is a layer
 };
 
 #define FLOW_UNDIFFERENTIATED(family)
 #define FLOW_FAMILY(family) std::vector<Rules> family();
 #include "ops/families.def"
 
-/// The rules of an op; empty ones where it has none.
+/// Returns the rules of an op. Both are null if it has none.
 Rules rules_of(const ops::OpSpec& op);
 
 }  // namespace grad

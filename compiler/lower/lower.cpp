@@ -1,5 +1,5 @@
-// Graph -> plan: tensors, steps in order, probes for watched values inside fused steps, and which
-// results may lie in the memory of what they are made from.
+// Lowers a graph to a plan: tensors, steps in order, and probes for watched values inside fused
+// steps. Also determines which results may use the memory of their operands.
 #include "compiler/lower/lower.h"
 
 #include <algorithm>
@@ -41,7 +41,7 @@ class Aliases {
   }
 
  private:
-  /// The tensor in whose memory this one lies; long chains are cut short on the way.
+  /// Returns the tensor whose memory this one uses. Shortens long chains on the way.
   size_t root(TensorId tensor) {
     size_t i = tensor.index();
     for (; parent_[i] != i; i = parent_[i]) parent_[i] = parent_[parent_[i]];
@@ -53,14 +53,15 @@ class Aliases {
     parent_[root(result)] = root(of);
   }
 
-  /// What replaces the updated value of a variable is written onto it.
+  /// A value that replaces the updated value of a variable is written to the memory of that value.
   void add_replacements() {
     for (const plan::Step& step : job_.steps)
       if (const auto old = step.op->result(0).replaces) alias(step.outputs[0], step.inputs[*old]);
   }
 
-  /// A variable is written at the end of a call, when a reshape of it may still be read. What is
-  /// written onto the state of a loop has its alias.
+  /// Makes reshapes aliases of their operands. A reshape of a variable is excluded, because the
+  /// variable is overwritten at the end of a call, when the reshape may still be read. A value that
+  /// is written to the state of a loop already has the state as its alias.
   void add_reshapes() {
     for (const plan::Step& step : job_.steps)
       if (step.op->view && !step.probe && !job_.tensors[step.outputs[0].index()].alias.valid() &&
@@ -68,7 +69,7 @@ class Aliases {
         alias(step.outputs[0], step.inputs[0]);
   }
 
-  /// By root: the index of the last step that reads it.
+  /// Stores, for each root, the index of the last step that reads it.
   void find_last_reads() {
     for (size_t i = 0; i < job_.steps.size(); ++i)
       plan::visit_operands(job_.steps[i], [&](TensorId tensor) { last_read_[root(tensor)] = i; });
@@ -97,12 +98,14 @@ class Aliases {
   }
 
   plan::Job& job_;
-  std::vector<size_t> parent_;     // by tensor: itself, or one nearer its root
-  std::vector<size_t> last_read_;  // by root: the last step that reads it; steps.size(): outside
+  std::vector<size_t> parent_;  // for each tensor, itself or a tensor closer to its root
+  // For each root, the last step that reads it, or steps.size() if it is read from outside.
+  std::vector<size_t> last_read_;
 };
 
-/// Sets `alias` where a backend may compute in place: a reshape of anything but a variable, and an
-/// elementwise step that is the last to read its first input. `tensor_of`: by ValueId.
+/// Sets `alias` if a backend may compute in place. This applies to a reshape of any tensor except a
+/// variable, and to an elementwise step that is the last one to read its first input. `tensor_of`
+/// is indexed by ValueId.
 void add_aliases(const ir::Graph& graph, const std::vector<TensorId>& tensor_of, plan::Job& job) {
   Aliases(job).run(graph, tensor_of);
 }
@@ -151,7 +154,8 @@ class Lowering {
     for (const ir::State& state : loop.states) job_.loop->states.push_back(tensor(state.value));
   }
 
-  /// Before the steps of the next node, and after the last one.
+  /// Sets the first steps of the loop parts. Called before the steps of the next node are added,
+  /// and after the last step.
   void count_loop_steps(ir::LoopPart next) {
     const auto begin = [&](plan::StepId& step, ir::LoopPart part) {
       if (!step.valid() && next >= part) step = plan::StepId(job_.steps.size());
@@ -160,7 +164,7 @@ class Lowering {
     begin(job_.loop->end, ir::LoopPart::kAfter);
   }
 
-  /// What sets a state is written onto it.
+  /// Makes the values that set a state aliases of the state.
   void end_loop(const ir::Loop& loop) {
     count_loop_steps(ir::LoopPart::kAfter);
     if (loop.until.valid()) job_.loop->until = tensor(loop.until);
@@ -191,7 +195,7 @@ class Lowering {
     }
   }
 
-  /// The tensor of a value, made when it is first asked for.
+  /// Returns the tensor of a value, and makes it on the first call.
   TensorId tensor(ValueId id) {
     TensorId& tensor = lowered_.tensor_of[id.index()];
     if (tensor.valid()) return tensor;
@@ -202,7 +206,8 @@ class Lowering {
     made.shape = value.shape;
     made.role = value.role;
     made.batch_axis = value.batch_axis;
-    // Only the tensor itself says of what is per shard that it is a part of a sum.
+    // The tensor of a value that is per shard must record how its parts are combined, because the
+    // ops do not show it.
     const ir::Node* producer = graph_.producer_of(id);
     if (graph_.shards > 1 && (read_as_whole_[id.index()] || (producer && producer->per_shard)))
       made.combine = value.combine;
@@ -213,7 +218,7 @@ class Lowering {
     return tensor;
   }
 
-  /// The device, where it is not the job's.
+  /// Returns the device if it is not that of the job.
   std::optional<plan::DeviceKind> elsewhere(plan::DeviceKind device) const {
     return device == graph_.device ? std::nullopt : std::optional(device);
   }
@@ -227,7 +232,7 @@ class Lowering {
     return tensors;
   }
 
-  /// The node with its first `count` epilogue ops, without outputs.
+  /// Returns a step for the node with only its first `count` epilogue ops, and without outputs.
   plan::Step step_of(const ir::Node& node, size_t count) const {
     plan::Step step;
     step.op = node.op->name;
@@ -245,7 +250,8 @@ class Lowering {
     return step;
   }
 
-  /// What hooks read of a fused node's inner values is computed beside it, with fewer epilogue ops.
+  /// If hooks read an intermediate value of a fused node, adds a probe that computes it separately,
+  /// with fewer epilogue ops.
   void add_probes(const ir::Node& node) {
     for (size_t count = 0; count < node.epilogue.size(); ++count) {
       const ValueId inner = node.epilogue[count].replaced;
@@ -274,10 +280,12 @@ class Lowering {
   const Sources& sources_;
   plan::Job& job_;
   Lowered lowered_;
-  std::vector<bool> read_;            // by ValueId: by anyone
-  std::vector<bool> read_as_whole_;   // by ValueId: by a node that runs once, or from outside
-  std::set<ValueId> watched_;         // by hooks, or by nodes that hooks read
-  std::optional<plan::StepId> once_;  // where shards: the first step that runs once
+  std::vector<bool> read_;  // indexed by ValueId: whether anything reads it
+  // Indexed by ValueId: whether a node that runs once, or code outside of the graph, reads it.
+  std::vector<bool> read_as_whole_;
+  std::set<ValueId> watched_;  // read by hooks, or by nodes that hooks read
+  // The first step that runs once, if there are shards.
+  std::optional<plan::StepId> once_;
 };
 
 }  // namespace

@@ -1,4 +1,5 @@
-// Graph -> plan: tensors, steps in order, probes for watched values inside fused steps.
+// Lowers a graph to a plan: tensors, steps in order, and probes for watched values inside fused
+// steps.
 #pragma once
 
 #include <vector>
@@ -9,15 +10,16 @@
 
 namespace flow {
 
-/// Where each value of the graph lies in the plan. A watched value that a pass fused away has a
-/// tensor too: its probe's result.
+/// Maps values of the graph to tensors of the plan. A watched value that a pass has fused away also
+/// has a tensor, the result of its probe.
 struct Lowered {
-  std::vector<plan::TensorId> tensor_of;  // by ValueId; invalid: not in the plan
+  std::vector<plan::TensorId> tensor_of;  // indexed by ValueId; invalid if not in the plan
 };
 
-/// Fills `job.device`, `job.tensors`, `job.variables` and `job.steps` from the graph. What drives
-/// the calls (inputs' sources, returns, hooks, schedule, run section) is the caller's, by
-/// tensor_of. Lifetimes are assigned by plan::assign_lifetimes once those stand.
+/// Sets `job.device`, `job.tensors`, `job.variables` and `job.steps` from the graph. The caller
+/// adds everything that drives the calls (the sources of inputs, returns, hooks, the schedule, the
+/// run section), and finds the tensors through `tensor_of`. After that, plan::assign_lifetimes
+/// assigns the lifetimes.
 Lowered lower(const ir::Graph& graph, const Sources& sources, plan::Job& job);
 
 }  // namespace flow

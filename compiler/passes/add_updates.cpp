@@ -1,4 +1,5 @@
-// The mean loss, optimizer slots, and the updates of variables, each where its variable lies.
+// Adds the mean loss, the optimizer's slots, and the updates of variables. Each update runs on the
+// device of its variable.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -42,13 +43,13 @@ class Updates {
  private:
   struct Trained {
     ValueId variable, gradient;
-    ValueId indices;  // of a gradient of rows; else invalid
+    ValueId indices;  // for a gradient of rows; otherwise invalid
     double rate_scale, weight_decay;
     const ops::OpSpec* update;
     bool by_muon;
   };
 
-  /// Variable i of those that are trained, unless the loss does not depend on it.
+  /// Adds the trained variable i to `trained_`, unless the loss does not depend on it.
   void add_trained(size_t i) {
     const Training& training = *context_.training;
     Trained trained{training.variables[i],
@@ -71,8 +72,8 @@ class Updates {
     }
   }
 
-  /// The op that updates rows; null where they cannot be updated apart from others, which is
-  /// reported.
+  /// Returns the op that updates only the given rows. Reports an error and returns null if the
+  /// optimizer cannot update rows separately.
   const ops::OpSpec* sparse_update(const Trained& trained) {
     const ir::Variable& variable = *graph_.variable_of(trained.variable);
     const auto refuse = [&](std::string_view why, std::string_view hint) {
@@ -96,10 +97,10 @@ class Updates {
     return rows;
   }
 
-  /// Updates read whole gradients, however many shards make them.
+  /// Makes the node run once if there are shards, because an update reads the whole gradient.
   void run_once(ir::Node& node) const { node.once = graph_.shards > 1; }
 
-  /// The mean of each loss, and where there are several, their sum.
+  /// Adds the mean of each loss. If there are several losses, adds the sum of the means.
   void add_mean_loss() {
     const std::vector<Loss>& losses = context_.training->losses;
     const auto mean = [&](const Loss& loss, std::string name) {
@@ -129,7 +130,8 @@ class Updates {
     return mean;
   }
 
-  /// The gradient with what its regularizer adds, before the scale as the gradient is.
+  /// Returns the gradient plus the gradient of the regularizer. Like the gradient, the
+  /// regularizer's part is not yet multiplied by `scale_`.
   ValueId regularized(ValueId id, ValueId gradient) {
     const ir::Variable& variable = *graph_.variable_of(id);
     if (variable.l1 == 0 && variable.l2 == 0) return gradient;
@@ -137,13 +139,14 @@ class Updates {
                    {{"l1", variable.l1 / scale_}, {"l2", variable.l2 / scale_}}, ":regularized");
   }
 
-  /// The gradient with each element clipped, likewise.
+  /// Returns the gradient with each element clipped. The limit is divided by `scale_`, because the
+  /// gradient is not yet multiplied by it.
   ValueId clipped(ValueId id, ValueId gradient) {
     const double limit = *context_.training->clip_value / scale_;
     return changed(id, "clip_by_value", {gradient}, {{"min", -limit}, {"max", limit}}, ":clipped");
   }
 
-  /// What `op` makes of the gradient of a variable, which is the first operand.
+  /// Applies `op` to the gradient of a variable, which is the first operand.
   ValueId changed(ValueId variable, std::string_view op, std::vector<ValueId> operands,
                   const ir::Attributes& attributes, std::string_view suffix) {
     const ir::Value value = graph_[variable];
@@ -151,14 +154,15 @@ class Updates {
     const ValueId scale = context_.loss_scale;
     builder_.place_on(value.device);
     if (!scale.valid()) return builder_.add(op, name, std::move(operands), attributes, value.span);
-    // Another scale in each step: it is undone and done again.
+    // A dynamic scale changes from step to step, so it is removed before the op and applied again
+    // after it.
     operands[0] = builder_.add("divide", name + ".unscaled", {operands[0], scale}, {}, value.span);
     const ValueId result =
         builder_.add(op, name + ".changed", std::move(operands), attributes, value.span);
     return builder_.add("multiply", name, {result, scale}, {}, value.span);
   }
 
-  /// The factor that clips all gradients; invalid where none does.
+  /// Returns the factor that clips all gradients, or an invalid id if no norm clipping is set.
   ValueId add_clipping() {
     const Training& training = *context_.training;
     if (!(training.clip_norm || training.norm) || trained_.empty()) return {};
@@ -166,7 +170,7 @@ class Updates {
     return training.clip_norm ? factor : ValueId();
   }
 
-  /// The factor, with the norm of the gradients where that is wanted.
+  /// Adds the op that computes the factor, and records the norm of the gradients if it is needed.
   ValueId add_factor(std::string_view op, std::vector<ValueId> operands) {
     const Training& training = *context_.training;
     builder_.place_on(device_of_most());
@@ -180,8 +184,8 @@ class Updates {
     return factor;
   }
 
-  /// Where most of the gradients lie, counted by elements: what reads all of them there has the
-  /// least copied.
+  /// Returns the device that stores most of the gradients, counted by elements. A node that reads
+  /// all gradients needs the fewest copies there.
   plan::DeviceKind device_of_most() const {
     double here = 0, elsewhere = 0;
     for (const Trained& trained : trained_) {
@@ -198,7 +202,8 @@ class Updates {
     return all;
   }
 
-  /// What undoes a dynamic scale, and clips; it says too that nothing is to be updated.
+  /// Adds the factor that undoes a dynamic scale and clips the gradients. The factor also tells the
+  /// updates to skip a step whose gradients are not finite.
   ValueId add_unscaling() {
     std::vector<ValueId> operands{context_.loss_scale};
     for (const ValueId gradient : gradients()) operands.push_back(gradient);
@@ -207,7 +212,7 @@ class Updates {
     return context_.factor;
   }
 
-  /// The scale grows and shrinks when all have read it.
+  /// Adds the update of the loss scale, which grows or shrinks after all readers have read it.
   void add_scale_update() {
     const LossScale& rule = *context_.training->loss_scale;
     const Span span = context_.training->losses.front().span;
@@ -245,7 +250,7 @@ class Updates {
             scale_,   trained.rate_scale, trained.weight_decay};
   }
 
-  /// The variable as it is where a cycle of Lookahead starts.
+  /// Returns the value of the variable at the start of the current Lookahead cycle.
   ValueId add_cycle_start(const ir::Value& variable, ValueId id) {
     const std::string name = variable.name + "/slow";
     const ValueId slow = builder_.add_slot(name, variable, variable.shape);
@@ -262,7 +267,7 @@ class Updates {
                         {{"steps", lookahead.steps}, {"alpha", lookahead.alpha}}, variable.span);
   }
 
-  /// An update of one step. The variable's new value.
+  /// Adds an update that consists of a single op. Returns the variable's new value.
   ValueId add_plain(const Trained& trained, ValueId factor) {
     const Training& training = *context_.training;
     const ir::Value value = graph_[trained.variable];
@@ -285,7 +290,8 @@ class Updates {
     return updated.front();
   }
 
-  /// `variable` as it was, with its updated value.
+  /// Adds the moving average of a variable. `variable` is its value before the update, `updated`
+  /// the value after it.
   void add_average(const ir::Value& variable, ValueId updated) {
     const std::string name = plan::average_of(variable.name);
     const ValueId average = builder_.add_slot(name, variable, variable.shape);
@@ -304,8 +310,8 @@ class Updates {
     return attributes;
   }
 
-  /// Moves each new node up, behind what makes its operands and, for an update writes in place,
-  /// behind all other reads of its variables.
+  /// Moves each new node up, to right after the nodes that make its operands. An update writes its
+  /// variables in place, so it also follows all other reads of them.
   void place_early() {
     const auto last_read = last_reads();
     std::vector<size_t> before(graph_.nodes.size() - old_);
@@ -320,7 +326,7 @@ class Updates {
     graph_.move_last(before);
   }
 
-  /// By ValueId: how many nodes stand up to and with the last reader.
+  /// Returns, indexed by ValueId, the number of nodes up to and including the last reader.
   std::vector<size_t> last_reads() const {
     std::vector<size_t> last(graph_.values.size());
     for (size_t i = 0; i < old_; ++i)
@@ -332,8 +338,8 @@ class Updates {
   Context& context_;
   Diags& diags_;
   ir::Builder builder_;
-  const size_t old_;  // nodes before this one were there
-  double scale_ = 1;  // of the gradients of the summed losses
+  const size_t old_;  // the number of nodes before this pass
+  double scale_ = 1;  // the factor on the gradients of the summed losses
   std::vector<Trained> trained_;
 };
 

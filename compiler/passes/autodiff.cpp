@@ -1,5 +1,5 @@
-// Gradients: backward from the sum of the loss's elements, whose gradient is ones, or
-// the loss's scale.
+// Adds the gradients, going backward from the sum of the elements of the loss. The gradient of that
+// sum is ones, or the loss scale.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -44,14 +44,15 @@ class Autodiff {
   }
 
  private:
-  /// Losses that are sums over all shards, divided by a number that is known when these are done:
-  /// gradients are those of the sums, divided after the shards. Or (invalid) losses as they are.
+  /// Losses that are sums over all shards, each divided by a number that is available only when all
+  /// shards are done. Their gradients are those of the sums, and are divided after the shards. If
+  /// `divisor` is invalid, the losses are used unchanged.
   struct Group {
     ValueId divisor;
     std::vector<Loss> losses;
-    double share = 1;  // scales the seeds of these losses, and the divisor likewise
+    double share = 1;  // the factor on the gradients of these losses and on the divisor
   };
-  /// A part of the gradient of a value: that of the losses of one group.
+  /// A part of the gradient of a value, from the losses of one group.
   struct Part {
     ValueId of, gradient, divisor;
   };
@@ -74,8 +75,8 @@ class Autodiff {
     return groups;
   }
 
-  /// A power of two that brings a sum near the mean: the gradients of a sum would leave the range
-  /// of float16 at a loss scale that suits those of the mean.
+  /// Returns a power of two that brings a sum close to the mean. At a loss scale that suits the
+  /// gradients of the mean, those of the sum would exceed the range of float16.
   double share_of_sum(ValueId sum) const {
     const ir::Node* maker = graph_.producer_of(sum);
     const ValueId terms = maker && maker->op == ops::kReduceSum ? maker->operands[0] : sum;
@@ -92,7 +93,7 @@ class Autodiff {
       if (paths_.is_on_path(graph_.nodes[i])) differentiate(graph_.nodes[i]);
   }
 
-  /// One group of several, whose gradients are parts.
+  /// Differentiates one of several groups. Its gradients are recorded as parts.
   void differentiate(const Group& group) {
     arrived_.assign(arrived_.size(), 0);
     gradients_.assign(gradients_.size(), {});
@@ -124,7 +125,8 @@ class Autodiff {
             "list the means: `minimize: [a, b]`, or write `reduction: sum`, or use one shard");
   }
 
-  /// The gradients of variables, from those of all groups. No shard has a gradient of rows.
+  /// Adds up the gradients of variables from all groups. Reports watched gradients of other values,
+  /// because no shard can compute a gradient of rows here.
   void join_parts() {
     for (const ValueId of : training_.gradients_of)
       if (graph_[of].role != plan::Role::kVariable) return report_gradient_of_rows(of);
@@ -167,9 +169,11 @@ class Autodiff {
                               false, true, training_.losses.front().span);
   }
 
-  /// The part of the loss's gradient that is its own: ones, or the loss's scale. What is minimized
-  /// of losses that shards have for themselves is their mean; of several losses, the sum of their
-  /// means, which is that of the first one's elements, divided. `share_of_all` scales it, too.
+  /// Adds the gradient of the loss with respect to itself: ones, or the loss scale. For losses that
+  /// each shard computes separately, the job minimizes their mean. For several losses, it minimizes
+  /// the sum of their means. Because the gradients are later divided by the element count of the
+  /// first loss, the share of each loss compensates for its own count. `share_of_all` is a further
+  /// factor.
   void seed(const Loss& of, double share_of_all) {
     const ir::Value loss = graph_[of.value];
     builder_.place_on(loss.device);
@@ -190,13 +194,13 @@ class Autodiff {
     arrive(of.value, part, loss.span);
   }
 
-  /// The dynamic loss scale of a loss that counts as that much.
+  /// Returns the dynamic loss scale times `share`.
   ValueId scale_of(double share, const std::string& name, Span span) {
     if (share == 1) return context_.loss_scale;
     return builder_.add("scale", name + "/scale", {context_.loss_scale}, {{"factor", share}}, span);
   }
 
-  /// The gradient as hooks read it: a dynamic scale undone.
+  /// Returns the gradient as hooks read it, with a dynamic scale undone.
   ValueId delivered(ValueId of) {
     const ValueId gradient = graph_.gradient_of(of);
     if (!context_.loss_scale.valid()) return gradient;
@@ -221,7 +225,7 @@ class Autodiff {
     for (size_t i = 0; i < context.node.operands.size(); ++i) {
       const ValueId operand = context.operand(i);
       context.wanted.push_back(paths_.is_wanted(operand));
-      // x times x gives x two parts at once.
+      // A product of x and x adds two parts to the gradient of x in one step.
       const auto earlier = std::ranges::count(
           context.node.operands.begin(),
           context.node.operands.begin() + static_cast<std::ptrdiff_t>(i), operand);
@@ -243,7 +247,8 @@ class Autodiff {
     }
   }
 
-  /// The gradient of a result as the rule reads it: of rows, each shard reads its own.
+  /// Returns the gradient of a result as the gradient rule reads it. If the result consists of
+  /// rows, each shard reads the gradient of its rows.
   ValueId gradient_for(const ir::Node& node, ValueId result) {
     const ValueId gradient = gradients_[result.index()];
     const int axis = graph_[result].batch_axis;
@@ -255,8 +260,8 @@ class Autodiff {
                         {{"axis", int64_t{axis}}}, node.span);
   }
 
-  /// The gradient of operand i as what comes before the node reads it. `known`: values that were
-  /// there before the rule.
+  /// Returns the gradient of operand i in the layout that the nodes before this one read. `known`
+  /// is the number of values before the rule ran.
   ValueId laid_out(const GradientContext& context, const std::vector<ValueId>& made, size_t i,
                    size_t known) {
     const ValueId of = context.operand(i);
@@ -276,8 +281,10 @@ class Autodiff {
     return gradient;
   }
 
-  /// A gradient of rows has the same rows. Where each shard has a value of its own, it may have any
-  /// gradient. What all shards share has a gradient of which each of them makes a part.
+  /// Returns true if the gradient has the layout that `of` needs. The gradient of rows consists of
+  /// the same rows. The gradient of a value that each shard computes separately may have any
+  /// layout. The gradient of a value that all shards share is a sum, of which each shard makes a
+  /// part.
   bool lies_as_needed(ValueId of, ValueId gradient) const {
     const int axis = graph_[of].batch_axis;
     if (axis >= 0) return graph_[gradient].batch_axis == axis;
@@ -285,7 +292,7 @@ class Autodiff {
     return axis == ir::kNoBatch ? graph_[gradient].combine.has_value() : graph_.is_own(gradient);
   }
 
-  /// The same numbers as a value of each shard.
+  /// Returns the same numbers as a separate value of each shard.
   ValueId copy_per_shard(ValueId value, const std::string& name, const ir::Node& node) {
     const ValueId copy = builder_.add("scale", name, {value}, {{"factor", 1.0}}, node.span);
     graph_.nodes.back().per_shard = true;
@@ -297,8 +304,8 @@ class Autodiff {
     return paths_.uses(of) <= 1 ? name + ":diff" : fmt::format("{}:diff.{}", name, number);
   }
 
-  /// Adds a part to the gradient of `of`, where that lies, as soon as it is there, so that parts do
-  /// not pile up.
+  /// Adds a part to the gradient of `of`, on the device of `of`, as soon as the part exists, so
+  /// that parts do not accumulate in memory.
   void arrive(ValueId of, ValueId part, Span span) {
     const int number = ++arrived_[of.index()];
     const int uses = paths_.uses(of);
@@ -328,7 +335,7 @@ class Autodiff {
     ValueId indices, rows;
   };
 
-  /// Keeps a part of a sparse gradient. The last one completes it.
+  /// Keeps a part of a sparse gradient. The last part completes the gradient.
   void arrive_rows(ValueId of, Picked part) {
     std::vector<Picked>& parts = picked_[of];
     parts.push_back(part);
@@ -343,14 +350,14 @@ class Autodiff {
                                       {all.indices, all.rows}, extent, table.span);
     if (!rows.valid()) return;
     context_.sparse.push_back({of, rows, graph_.producer_of(rows)->results[1]});
-    // Hooks read a dense one.
+    // Hooks read a dense gradient.
     if (std::ranges::find(training_.gradients_of, of) != training_.gradients_of.end())
       graph_.gradients.emplace_back(
           of, builder_.add("gather_grad", table.name + ":diff", {all.indices, all.rows},
                            {{"axis", int64_t{0}}, {"extent", table.shape[0]}}, table.span));
   }
 
-  /// A vector of indices, as int64, and a row for each.
+  /// Returns the indices as an int64 vector, and the rows with one row for each index.
   Picked flat(const ir::Value& table, const Picked& part, const std::string& number) {
     const auto add = [&](std::string_view op, std::string_view what, ValueId operand,
                          ir::Attributes attributes) {
@@ -371,7 +378,7 @@ class Autodiff {
     return {numbers, rows};
   }
 
-  /// Parts behind one another.
+  /// Concatenates the parts.
   Picked joined(const ir::Value& table, const std::vector<Picked>& parts) {
     std::vector<ValueId> indices, rows;
     for (const Picked& part : parts) {
@@ -388,13 +395,13 @@ class Autodiff {
   const Training& training_;
   Diags& diags_;
   ir::Builder builder_;
-  const size_t forward_;  // nodes before this one are the user's
+  const size_t forward_;  // nodes before this one belong to the forward graph
   GradientPaths paths_;
-  // All by ValueId of the forward graph.
+  // These vectors are indexed by ValueId of the forward graph.
   std::vector<int> arrived_;
   std::vector<ValueId> gradients_;
   std::vector<Part> parts_;
-  std::map<ValueId, std::vector<Picked>> picked_;  // of variables with sparse gradients
+  std::map<ValueId, std::vector<Picked>> picked_;  // for variables with sparse gradients
 };
 
 }  // namespace

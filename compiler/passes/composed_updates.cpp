@@ -1,4 +1,5 @@
-// Adafactor, of means over rows and columns, and Muon, of matrix products.
+// Implements the updates of Adafactor, from means over rows and columns, and of Muon, from matrix
+// products.
 
 #include "compiler/passes/passes.h"
 
@@ -15,7 +16,7 @@ namespace {
 
 using ir::ValueId;
 
-/// The steps of one update, named after its variable.
+/// The ops of one update, which are named after its variable.
 class UpdateSteps {
  public:
   explicit UpdateSteps(const ComposedUpdate& update)
@@ -23,7 +24,7 @@ class UpdateSteps {
 
   const ir::Value& variable() const { return variable_; }
 
-  /// `part`: empty for the step that makes the variable's new value.
+  /// Adds one op. `part` is empty for the op that makes the variable's new value.
   ValueId add(std::string_view op, std::string_view part, std::vector<ValueId> operands,
               const ir::Attributes& attributes = {}) const {
     const std::string dot = part.empty() ? "" : ".";
@@ -36,7 +37,7 @@ class UpdateSteps {
                                     std::move(shape));
   }
 
-  /// With the gradient's factor behind them, where there is one.
+  /// Appends the factor on the gradient to the operands, if there is one.
   std::vector<ValueId> with_factor(std::vector<ValueId> operands) const {
     if (update_.factor.valid()) operands.push_back(update_.factor);
     return operands;
@@ -55,7 +56,7 @@ class UpdateSteps {
   const ComposedUpdate& update_;
 
  private:
-  const ir::Value variable_;  // a copy: values move as others are added
+  const ir::Value variable_;  // a copy, because the vector of values may reallocate
 };
 
 class AdafactorSteps : UpdateSteps {
@@ -81,7 +82,7 @@ class AdafactorSteps : UpdateSteps {
   }
 
  private:
-  /// The new value of a slot, which follows `square`.
+  /// Adds a slot that is a moving mean of `square`, and returns its new value.
   ValueId moved_mean(std::string_view name, const Shape& shape, ValueId square) const {
     const ValueId mean = slot(name, shape);
     const ValueId moved = add("adafactor_mean", name, with_factor({square, mean}),
@@ -90,8 +91,8 @@ class AdafactorSteps : UpdateSteps {
     return moved;
   }
 
-  /// row column / mean row: what is nearest to the mean squares of all elements, of those that need
-  /// no more memory than rows and columns.
+  /// Returns row * column / mean(row). Of all approximations that store only one number for each
+  /// row and column, it is the nearest to the mean squares of all elements.
   ValueId product_of_means(ValueId square) const {
     const ValueId row = moved_mean("row", without(-1), mean_over("row_square", square, -1));
     const ValueId column =
@@ -102,7 +103,8 @@ class AdafactorSteps : UpdateSteps {
     return add("multiply", "mean_square", {share, column});
   }
 
-  /// The variable's shape with 1 for an axis, which is counted from the end.
+  /// Returns the variable's shape with extent 1 along `axis`, a negative axis that counts from the
+  /// end.
   Shape without(int axis) const {
     std::vector<int64_t> extents = variable().shape.extents();
     extents[extents.size() - static_cast<size_t>(-axis)] = 1;
@@ -144,7 +146,8 @@ class MuonSteps : UpdateSteps {
     return direction;
   }
 
-  /// Singular values of at most 1, as the iteration requires.
+  /// Divides the direction by its norm, so that its singular values are at most 1, as the iteration
+  /// requires.
   ValueId normalized(ValueId direction) const {
     const ValueId square = add("square", "square", {direction});
     const ValueId sum = add("reduce_sum", "square_sum", {square},
@@ -155,8 +158,8 @@ class MuonSteps : UpdateSteps {
     return add("divide", "normalized", {direction, bounded});
   }
 
-  /// One Newton-Schulz iteration, of the smaller of X X^T and X^T X. Coefficients:
-  /// https://kellerjordan.github.io/posts/muon/.
+  /// Adds one Newton-Schulz iteration on the smaller of X X^T and X^T X. The coefficients are those
+  /// of https://kellerjordan.github.io/posts/muon/.
   ValueId iterated(ValueId x, int64_t i) const {
     const bool tall = rows_ > columns_;
     const auto part = [i](std::string_view what) { return fmt::format("{}{}", what, i); };

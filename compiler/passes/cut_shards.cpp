@@ -1,5 +1,5 @@
-// The batch is cut into shards: which nodes each of them runs on its own rows, which nodes run once
-// on what all of them made, and the shapes of one shard.
+// Cuts the batch into shards: decides which nodes each shard runs on its rows and which nodes run
+// once on the results of all shards, and computes the shapes of one shard.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -21,7 +21,8 @@ using ops::Combine;
 using plan::LayoutFault;
 using plan::ShardLayout;
 
-/// A colon marks what the compiler made for itself.
+/// Returns true if the job file contains the entry of the node. Names that the compiler makes
+/// contain a colon.
 bool is_written(const ir::Node& node) { return node.name.find(':') == std::string::npos; }
 
 std::string_view phrase_of(Combine combine) {
@@ -65,7 +66,8 @@ class ShardCutter {
   bool is_own(ValueId value) const { return kind_of(value) == ShardLayout::Kind::kOwn; }
   bool is_whole(ValueId value) const { return kind_of(value) == ShardLayout::Kind::kWhole; }
 
-  /// Each shard has its own rows of the value. False where these are not equally many.
+  /// Gives each shard its rows of the value. Returns false if the shards cannot have equally many
+  /// rows.
   bool split(ValueId id) {
     ir::Value& value = graph_[id];
     layouts_[id.index()] = {ShardLayout::Kind::kSplit};
@@ -92,7 +94,8 @@ class ShardCutter {
     for (const ValueId result : node.results) has_error_[result.index()] = true;
   }
 
-  /// Who reads the rows reads what is made of as many.
+  /// Replaces the result of a shard_rows node. Its readers read a value that is computed with only
+  /// the rows of one shard.
   void read_rows(size_t index) {
     const ir::Node node = graph_.nodes[index];
     const auto axis = static_cast<int>(node.attributes.get<int64_t>("axis"));
@@ -105,8 +108,9 @@ class ShardCutter {
     }
   }
 
-  /// All that shards make is known where the node runs, but for rows, which no node joins. Moving
-  /// statistics take the mean of what shards have for themselves.
+  /// Marks the results of a node that runs once as whole values. The node can read everything that
+  /// the shards make, except rows, which no node joins. Moving statistics take the mean of the
+  /// values that each shard has separately.
   void make_whole(ir::Node& node) {
     node.per_shard = false;
     for (const ValueId operand : node.operands) {
@@ -130,7 +134,8 @@ class ShardCutter {
 
   // Layouts.
 
-  /// How the results lie on the shards, or that the node runs once. Reports what neither can do.
+  /// Determines how the results are laid out on the shards, or makes the node run once. Reports an
+  /// error if neither is possible.
   bool lay_out(ir::Node& node) {
     if (node.per_shard) return lay_out_per_shard(node);
     std::vector<ShardLayout> operands;
@@ -148,7 +153,7 @@ class ShardCutter {
     return true;
   }
 
-  /// As the node's maker says.
+  /// Uses the layouts that are already recorded in the node's results.
   bool lay_out_per_shard(const ir::Node& node) {
     for (const ValueId id : node.results) {
       const ir::Value& result = graph_[id];
@@ -157,7 +162,8 @@ class ShardCutter {
     return true;
   }
 
-  /// What gradients of weights are made from is read once it is whole, where parts do not do.
+  /// If the compiler added the node, for the gradient of a weight, makes it run once on whole
+  /// values if that is possible. Otherwise reports the error.
   bool resolve(ir::Node& node, const LayoutFault& fault) {
     using Kind = LayoutFault::Kind;
     const bool parts_of_a_sum =
@@ -183,7 +189,7 @@ class ShardCutter {
     return node.name.substr(0, node.name.find(':'));
   }
 
-  /// A value as messages call it: the gradient of `w`.
+  /// Returns the name of a value in messages, such as "the gradient of `w`".
   std::string text_of(ValueId id) const {
     const std::string& name = graph_[id].name;
     const size_t colon = name.find(':');
@@ -201,11 +207,12 @@ class ShardCutter {
                            : "which does not depend on the batch");
   }
 
-  /// What accepts an entry that no shard can compute as the whole batch would.
+  /// The hint for an entry that shards cannot compute as the whole batch would.
   static constexpr std::string_view kPerShardHint =
       "write `per_shard: true` on the entry to compute it from the rows of each shard";
 
-  /// Only what is per shard itself reads values that shards have for themselves.
+  /// Reports a node that combines a value that each shard has separately with a value of the whole
+  /// batch. Only nodes that are per shard can read the former.
   void report_own(const ir::Node& node, ValueId own) {
     if (!is_written(node)) return report_own_gradient(node, own);
     diags_
@@ -216,7 +223,8 @@ class ShardCutter {
         .with_hint(std::string(kPerShardHint));
   }
 
-  /// What was read as parts of a value of the whole batch has a gradient in each shard.
+  /// Reports a gradient that differs between shards, although its value is a part of a value of the
+  /// whole batch.
   void report_own_gradient(const ir::Node& node, ValueId own) {
     const std::string& name = graph_[own].name;
     diags_
@@ -292,13 +300,13 @@ class ShardCutter {
 
   // Shapes of one shard.
 
-  /// The shapes of a shard, for the node and its results.
+  /// Cuts the shapes of the node and its results to those of one shard.
   bool cut_node(size_t index) {
     ir::Node node = graph_.nodes[index];
     bool cut_evenly = true;
     for (const ValueId result : node.results)
       if (is_split(result)) cut_evenly &= split(result);
-    if (node.per_shard && cut_evenly) return true;  // its maker has seen the shapes of a shard
+    if (node.per_shard && cut_evenly) return true;  // it already has the shapes of a shard
     if (is_split(node.results[0])) shapes_.cut_attributes(node, graph_[node.results[0]].batch_axis);
     std::vector<ir::Value> expected;
     for (const ValueId result : node.results) expected.push_back(graph_[result]);
@@ -324,7 +332,7 @@ class ShardCutter {
         .with_hint("use fewer shards");
   }
 
-  /// Operands of those shapes, for a node that comes before nodes[before].
+  /// Replaces the operands by values of the given shapes. The node comes before nodes[before].
   bool read_cut(ir::Node& node, const std::vector<Shape>& shapes, size_t before) {
     for (size_t i = 0; i < shapes.size(); ++i) {
       const auto axis = cut_axis(graph_[node.operands[i]].shape, shapes[i]);
@@ -346,8 +354,8 @@ class ShardCutter {
                                                     : "use one shard, or an input");
   }
 
-  /// What the shards share, cut along an axis: made anew, of fewer elements. Invalid where that
-  /// needs a slice of `uncut_`.
+  /// Returns a shared value cut along an axis, recomputed with fewer elements. Returns an invalid
+  /// id if that needs a slice of `uncut_`.
   ValueId constant_of_shard(ValueId value, int axis, size_t before) {
     const auto known = constants_.find({value, axis});
     if (known != constants_.end()) return known->second;
@@ -375,14 +383,14 @@ class ShardCutter {
   ir::Graph& graph_;
   Diags& diags_;
   const ShardShapes shapes_;
-  // By ValueId:
+  // The following vectors are indexed by ValueId.
   std::vector<Shape> whole_;  // shapes before the cut
   std::vector<ShardLayout> layouts_;
   std::vector<bool> has_error_;
-  std::map<std::pair<ValueId, int>, ValueId> constants_;  // of a shard, by value and axis
-  std::map<ValueId, ValueId> rows_;  // what is read in place of the results of shard_rows
-  ValueId uncut_;                    // the constant that no shard can make its slice of
-  std::vector<size_t> before_;       // of each node that is added: the node that it goes before
+  std::map<std::pair<ValueId, int>, ValueId> constants_;  // values of one shard, by value and axis
+  std::map<ValueId, ValueId> rows_;  // the values to read instead of the results of shard_rows
+  ValueId uncut_;                    // the constant that no shard can slice
+  std::vector<size_t> before_;       // for each added node, the node that it is placed before
 };
 
 }  // namespace
@@ -390,7 +398,7 @@ class ShardCutter {
 void cut_shards(ir::Graph& graph, Context& context, Diags& diags) {
   if (graph.shards <= 1) return;
   ShardCutter(graph, diags).run();
-  // Constants that are read by shards alone.
+  // Drops the whole constants that only shards have read.
   if (!diags.has_errors()) remove_dead(graph, context, diags);
 }
 

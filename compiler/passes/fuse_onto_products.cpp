@@ -1,6 +1,6 @@
-// What is fused onto a product, or what else takes it: bias_add, relu and rounding to 16 bits onto
-// the product or convolution before them, relu onto batch normalization too, and plain gradient
-// descent onto the product that makes the gradient.
+// Fuses ops onto the node before them: bias_add, relu and rounding to 16 bits onto a product or
+// convolution, relu onto batch normalization too, and plain gradient descent onto the product that
+// makes the gradient.
 #include <algorithm>
 #include <iterator>
 #include <list>
@@ -46,7 +46,7 @@ class EpilogueFuser {
  private:
   static constexpr size_t kNobody = SIZE_MAX;
 
-  /// The index of the node that `node` can be fused onto.
+  /// Returns the index of the node that `node` can be fused onto, or kNobody.
   size_t host_of(const ir::Node& node) const {
     const Epilogue epilogue = node.op->epilogue;
     if (node.probe || epilogue == Epilogue::kNone || epilogue == Epilogue::kUpdate) return kNobody;
@@ -60,7 +60,7 @@ class EpilogueFuser {
     const Epilogue last =
         host.epilogue.empty() ? Epilogue::kNone : host.epilogue.back().op->epilogue;
     if (!host.op->can_take(epilogue) || epilogue <= last) return kNobody;
-    // To the dtype of mixed precision; other casts stand apart.
+    // Only casts to the dtype of mixed precision are fused.
     if (epilogue == Epilogue::kCast && node.attributes.get<DType>("dtype") != low_precision_)
       return kNobody;
     if (epilogue == Epilogue::kBias) {
@@ -84,10 +84,11 @@ class EpilogueFuser {
   ir::Graph& graph_;
   const std::optional<DType> low_precision_;
   const std::vector<int> reads_;
-  std::vector<size_t> made_by_;  // by ValueId: the index of the node
+  std::vector<size_t> made_by_;  // indexed by ValueId: the index of the node that makes the value
 };
 
-/// By ValueId: the last node but updates that reads it on the main path, counted from 1.
+/// Returns, indexed by ValueId, one plus the index of the last node on the main path that reads the
+/// value. Updates do not count.
 std::vector<size_t> last_reads(const ir::Graph& graph) {
   std::vector<size_t> last(graph.values.size());
   for (size_t i = 0; i < graph.nodes.size(); ++i) {
@@ -98,8 +99,8 @@ std::vector<size_t> last_reads(const ir::Graph& graph) {
   return last;
 }
 
-/// Moves a product to the end, with every later node that reads what moves or overwrites what it
-/// reads.
+/// Moves a product to the end, together with every later node that reads a moved result or
+/// overwrites an operand of a moved node.
 void move_to_end(std::list<ir::Node>& nodes, NodeAt product, const ir::Graph& graph) {
   std::set<ValueId> read, made;
   const auto overwrites = [&](const ir::Node& node) {
@@ -135,12 +136,14 @@ void fuse_updates(ir::Graph& graph, Context&, Diags&) {
   const std::vector<int> reads = main_reads(graph);
   const std::vector<size_t> last = last_reads(graph);
   std::list<ir::Node> left;
-  std::vector<NodeAt> places;  // in `left`, of each node; of what is fused, its product's
+  // The place of each node in `left`. For a fused node, it is the place of its product.
+  std::vector<NodeAt> places;
   for (ir::Node& node : graph.nodes) {
     const ir::NodeId host = node.op->epilogue == ops::Epilogue::kUpdate
                                 ? graph[node.operands[0]].producer
                                 : ir::NodeId();
-    // The product writes the variable in place, so it must come after all that read it.
+    // The product writes the variable in place, so it must come after all nodes that read the
+    // variable.
     const bool fuses =
         host.valid() && places[host.index()]->op->can_take(ops::Epilogue::kUpdate) &&
         places[host.index()]->epilogue.empty() && places[host.index()]->device == node.device &&

@@ -1,4 +1,4 @@
-// Which values gradients flow through, and what keeps them from doing so.
+// Finds the values that gradients flow through, and reports what blocks gradients.
 #include <fmt/format.h>
 
 #include <algorithm>

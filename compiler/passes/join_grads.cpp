@@ -1,13 +1,13 @@
-// Sums of gradients that are joined to one operation.
+// Replaces sums of gradients by one operation.
 //
-// The gradient of a tensor that slices cut into parts is the parts' gradients, one next to another:
-// a concat or a stack of them, instead of a sum of as many tensors of the whole's size, each zero
-// but for its part.
+// If slices cut a tensor into parts, its gradient consists of the gradients of the parts. One
+// concat or stack of them replaces a sum of tensors that each have the size of the whole and are
+// zero outside of one part.
 //
-// The gradient of a weight that several products read, as the cells of an RNN do, is one product of
-// their operands below one another instead of a sum of as many matrices:
+// If several products read one weight, as the cells of an RNN do, its gradient is a sum of as many
+// matrices. One product of the concatenated operands replaces this sum:
 //   dy0^T x0 + dy1^T x1 + ... = [dy0; dy1; ...]^T [x0; x1; ...].
-// The gradient of the bias after them is one sum over the same rows.
+// The gradient of the bias after these products becomes one sum over the same concatenated rows.
 #include <algorithm>
 #include <map>
 #include <optional>
@@ -30,7 +30,8 @@ const Integers& integers(const ir::Node& part, std::string_view attribute) {
   return part.attributes.get<Integers>(attribute);
 }
 
-/// The axis along which the parts are, once sorted, all of their sum; none where there is no such.
+/// Sorts the parts along an axis. Returns the axis along which the sorted parts cover the whole
+/// sum, or nothing if there is no such axis.
 std::optional<size_t> sort_along_axis(Parts& parts) {
   const Integers& whole = integers(*parts[0], "input_shape");
   const Integers& first = integers(*parts[0], "counts");
@@ -73,8 +74,8 @@ class Joiner {
   }
 
  private:
-  /// How many elements the slice_grads have that the sum adds up; 0 where it adds up something else
-  /// too, or what else is read.
+  /// Returns the number of elements of the slice_grads that the sum adds up. Returns 0 if the sum
+  /// also adds up other values, or if another node reads one of the operands.
   int64_t covered_by(const ir::Node& sum) const {
     const Shape& whole = graph_[sum.results[0]].shape;
     int64_t covered = 0;
@@ -89,7 +90,8 @@ class Joiner {
     return covered;
   }
 
-  /// REQUIRES: covered_by(sum) > 0. A loop: thousands of sums can be one chain.
+  /// Returns the slice_grads of the sum. Uses a loop instead of recursion, because thousands of
+  /// sums can form one chain. REQUIRES: covered_by(sum) > 0.
   Parts parts_of(const ir::Node& sum) const {
     Parts parts;
     std::vector<const ir::Node*> open{&sum};
@@ -104,7 +106,8 @@ class Joiner {
     return parts;
   }
 
-  /// The op that joins the parts' gradients along the axis: stack where they have it no more.
+  /// Returns the op that joins the gradients of the parts along the axis: "stack" if they do not
+  /// have this axis any more, or null if neither op fits.
   const char* joining_op(const Parts& parts, size_t axis) const {
     const auto all_have = [&](bool with_axis) {
       return std::ranges::all_of(parts, [&](const ir::Node* part) {
@@ -116,7 +119,8 @@ class Joiner {
     return all_have(true) ? "concat" : all_have(false) ? "stack" : nullptr;
   }
 
-  /// False where the parts overlap, or are not side by side.
+  /// Replaces the sum by one op. Returns false if the parts overlap or do not cover the sum along
+  /// one axis.
   bool join(size_t index) {
     const ir::Node sum = graph_.nodes[index];
     Parts parts = parts_of(sum);
@@ -127,7 +131,8 @@ class Joiner {
     for (const ir::Node* part : parts) gradients.push_back(part->operands[0]);
     const ValueId joined = builder_.add(op, sum.name, std::move(gradients),
                                         {{"axis", static_cast<int64_t>(*axis)}}, sum.span);
-    // In a batch of one, rows can be seen along several axes, by each op along another.
+    // In a batch of one row, an extent of 1 may be taken for the batch, so the two ops can infer
+    // different batch axes.
     if (graph_[joined].batch_axis != graph_[sum.results[0]].batch_axis) return false;
     const ir::Node made = graph_.nodes.back();
     ir::Node& node = graph_.nodes[index];
@@ -140,12 +145,13 @@ class Joiner {
   ir::Graph& graph_;
   ir::Builder builder_;
   const std::vector<int> reads_;
-  /// By ValueId: what covered_by says of the sum, so that only those parts are sorted that may be
-  /// all of the whole; of a slice_grad, its own elements.
+  /// Indexed by ValueId: the result of covered_by() for a sum, and the number of its own elements
+  /// for a slice_grad. Only sums whose parts have as many elements as the whole are sorted.
   std::vector<int64_t> covered_;
 };
 
-/// A tree of adds: the last of them, and the nodes whose results it adds up, in their order.
+/// A tree of additions: the index of its last addition, and the nodes whose results it adds up, in
+/// execution order.
 struct Sum {
   size_t last;
   std::vector<size_t> parts;
@@ -158,7 +164,7 @@ class RowsJoiner {
 
   bool run() {
     const std::vector<Sum> sums = find_sums();
-    std::set<Values> rows;  // that the products below have below one another
+    std::set<Values> rows;  // operands that joined products concatenate
     for (const Sum& sum : sums)
       if (pays(sum)) rows.insert(operands(sum, 0));
     for (const Sum& sum : sums)
@@ -168,8 +174,8 @@ class RowsJoiner {
   }
 
  private:
-  /// Does it sum over the rows of matrices? They are to be read where the sum is made, before which
-  /// a variable may be updated.
+  /// Returns true if the node sums over the rows of matrices. No operand may be a variable, because
+  /// the joined op reads the operands later, when a variable may already have been updated.
   bool is_part(const ir::Node& node) const {
     const auto is_matrix_of_rows = [this](ValueId operand) {
       return graph_[operand].shape.rank() == 2 && graph_[operand].batch_axis <= 0 &&
@@ -182,10 +188,11 @@ class RowsJoiner {
            !node.attributes.get<bool>("transpose_b");
   }
 
-  /// Those that are no part of another.
+  /// Returns the sums that are not part of another sum.
   std::vector<Sum> find_sums() const {
     std::vector<const ops::OpSpec*> added(
-        graph_.values.size());  // by ValueId: the op of all its parts
+        // Indexed by ValueId: the op that all parts of the value have in common.
+        graph_.values.size());
     std::vector<bool> outermost(graph_.nodes.size());
     for (size_t i = 0; i < graph_.nodes.size(); ++i) {
       const ir::Node& node = graph_.nodes[i];
@@ -210,7 +217,8 @@ class RowsJoiner {
     return sums;
   }
 
-  /// A loop: thousands of sums can be one chain.
+  /// Returns the parts of a sum. Uses a loop instead of recursion, because thousands of sums can
+  /// form one chain.
   std::vector<size_t> parts_of(size_t sum) const {
     std::vector<size_t> parts, open{sum};
     while (!open.empty()) {
@@ -230,17 +238,19 @@ class RowsJoiner {
     return graph_.nodes[sum.parts[0]].op == ops::kMatmul;
   }
 
-  /// Operand i of each part.
+  /// Returns operand i of each part.
   Values operands(const Sum& sum, size_t i) const {
     Values values;
     for (const size_t part : sum.parts) values.push_back(graph_.nodes[part].operands[i]);
     return values;
   }
 
-  /// Are fewer elements copied to lie below one another than the sum of the products writes?
+  /// Returns true if concatenating the operands copies at most as many elements as adding up the
+  /// products writes.
   bool pays(const Sum& sum) const {
     if (!is_of_products(sum)) return false;
-    double copied = 0;  // more than 64 bits count, in a graph that no memory holds
+    // A double, because the counts of a very large graph can exceed 64 bits.
+    double copied = 0;
     for (const size_t part : sum.parts)
       for (const ValueId operand : graph_.nodes[part].operands)
         copied += static_cast<double>(graph_[operand].shape.elements());
@@ -260,7 +270,7 @@ class RowsJoiner {
     node.attributes = part.attributes;
   }
 
-  /// Made before the first sum that reads it.
+  /// Returns the concatenated values. The concat is placed before the first sum that reads it.
   ValueId below_one_another(const Values& values, size_t before) {
     const auto [at, fresh] = joined_.try_emplace(values);
     if (!fresh) return at->second;
@@ -275,15 +285,15 @@ class RowsJoiner {
   ir::Builder builder_;
   const std::vector<int> reads_;
   std::map<Values, ValueId> joined_;
-  std::vector<size_t> before_;  // of each node that is added: where it goes
+  std::vector<size_t> before_;  // for each added node, the node that it is placed before
 };
 
 }  // namespace
 
 void join_slice_grads(ir::Graph& graph, Context& context, Diags& diags) {
   Joiner(graph, diags).run();
-  // The slices' gradients, which are dead or, where they are watched, probes; drafts of the
-  // builder.
+  // Drops the gradients of the slices, which are dead now or, if they are watched, probes. Also
+  // drops ops that the builder added but that were not used.
   remove_dead(graph, context, diags);
 }
 

@@ -1,13 +1,14 @@
-// Numbers of 16 bits: products of mixed precision, and variables that are kept so.
+// Adds 16-bit numbers: the rounded operands of products in mixed-precision jobs, and variables that
+// are stored in 16 bits.
 //
-// Mixed precision: products and convolutions read their operands rounded to 16 bits, each value
-// rounded once; all else is as it was. Rounding keeps order and zeros, so what only moves or picks
-// numbers (a pool, a reshape, the gradients of a pool and of the rectifier) may come after it as
-// well as before. Where a product alone reads the result it does, so that numbers travel in 16 bits
-// from product to product.
+// In mixed precision, products and convolutions read their operands rounded to 16 bits. Each value
+// is rounded once, and all other ops stay unchanged. Rounding keeps order and zeros, so an op that
+// only moves or picks numbers (a pool, a reshape, the gradients of a pool and of relu) gives the
+// same result before and after rounding. If only products read the result of such an op, the
+// rounding moves before it, so that the numbers stay in 16 bits from product to product.
 //
-// Frozen variables in 16 bits: each reader has its own cast right before it. One that all of them
-// shared would keep the widened value from the forward pass to the backward pass.
+// For frozen variables in 16 bits, each reader has its own cast right before it. A shared cast
+// would keep the widened value in memory from the forward pass to the backward pass.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -36,7 +37,7 @@ class ProductRounding {
     round_products(false);
     while (raise_casts()) {
     }
-    round_products(true);  // probes take part in no decision
+    round_products(true);  // probes do not influence the decisions above
     place();
   }
 
@@ -44,12 +45,13 @@ class ProductRounding {
   /// A cast that this pass has added.
   struct Cast {
     size_t node;
-    size_t before;        // the node that it is placed before
-    ValueId rounded;      // its result
-    bool raised = false;  // what made its operand makes its result, from which it is widened
+    size_t before;    // the node that the cast is placed before
+    ValueId rounded;  // the result of the cast
+    // The producer of the operand makes the rounded value itself, and the cast widens it again.
+    bool raised = false;
   };
 
-  /// Of the main path, by ValueId.
+  /// Finds the readers of each value on the main path.
   void find_readers() {
     readers_.resize(graph_.values.size());
     casts_of_.resize(graph_.values.size());
@@ -59,7 +61,8 @@ class ProductRounding {
           readers_[operand.index()].push_back(i);
   }
 
-  /// Products that run once read what all shards made, which is not rounded part by part.
+  /// Rounds the operands of products. Skips products that run once: they read the combined results
+  /// of all shards, which must not be rounded part by part.
   void round_products(bool probes) {
     for (size_t i = 0; i < old_; ++i)
       if (const ir::Node& node = graph_.nodes[i];
@@ -74,7 +77,7 @@ class ProductRounding {
     graph_.nodes[reader].operands[operand] = rounded;
   }
 
-  /// The value in 16 bits, for a reader.
+  /// Returns the value rounded to 16 bits, for use by `reader`.
   ValueId rounded_value(ValueId value, size_t reader) {
     std::optional<size_t>& found = casts_of_[value.index()];
     if (found) {
@@ -92,7 +95,8 @@ class ProductRounding {
     return casts_.back().rounded;
   }
 
-  /// Raises casts over what makes their operands, the last first. False when there was none.
+  /// Moves casts before the producers of their operands, starting with the last cast. Returns false
+  /// if no cast could move.
   bool raise_casts() {
     bool changed = false;
     for (size_t i = casts_.size(); i-- > 0;)
@@ -114,18 +118,20 @@ class ProductRounding {
            });
   }
 
-  /// Does the node give of rounded operands what rounding gives of its result?
+  /// Returns true if rounding the operands of the node gives the same result as rounding its
+  /// result.
   bool passes_rounded(const ir::Node& node, ValueId result) const {
     const ops::RoundsRule rounds = node.op->rounds_operands;
     if (node.results[0] != result || !rounds || !rounds(node.attributes)) return false;
-    // That others than the first are there in 16 bits saves a cast; else there would be one more.
+    // Moving the cast only pays off if the other operands are rounded already; otherwise it would
+    // add a cast.
     for (size_t i = 1; i < node.operands.size(); ++i)
       if (node.op->operand(i).low_precision && !casts_of_[node.operands[i].index()]) return false;
     return true;
   }
 
-  /// The node that made the cast's operand makes its result instead, of rounded operands; who reads
-  /// what it made before (a hook) has it widened.
+  /// Makes the producer of the cast's operand compute the rounded value from rounded operands. The
+  /// cast then widens this value for the remaining readers of the original one, such as hooks.
   void raise(size_t index) {
     const ValueId value = graph_.nodes[casts_[index].node].operands[0];
     const ValueId rounded = casts_[index].rounded;
@@ -157,9 +163,9 @@ class ProductRounding {
   ir::Graph& graph_;
   const DType low_precision_;
   ir::Builder builder_;
-  const size_t old_;                             // nodes before this one were there
-  std::vector<std::vector<size_t>> readers_;     // by ValueId: nodes of the main path
-  std::vector<std::optional<size_t>> casts_of_;  // by ValueId: its cast
+  const size_t old_;                             // the number of nodes before this pass
+  std::vector<std::vector<size_t>> readers_;     // indexed by ValueId: readers on the main path
+  std::vector<std::optional<size_t>> casts_of_;  // indexed by ValueId: the value's cast
   std::vector<Cast> casts_;
 };
 
@@ -182,7 +188,7 @@ class Widening {
     return variable && variable->stored;
   }
 
-  /// Operand `at` of a node; those of its epilogue ops follow its own.
+  /// Returns operand `at` of a node. The operands of epilogue ops follow those of the node itself.
   ValueId& operand(size_t node, size_t at) {
     ir::Node& of = graph_.nodes[node];
     if (at < of.operands.size()) return of.operands[at];
@@ -211,7 +217,8 @@ class Widening {
     }
   }
 
-  /// A cast to the dtype that the variable has already gives the variable.
+  /// Records a cast to the dtype that the variable already has. Its readers then read the variable
+  /// instead.
   void note_idle(const ir::Node& cast) {
     const ValueId made = cast.results[0], variable = cast.operands[0];
     const auto lacks = [made](const std::vector<ValueId>& ids) {
@@ -222,7 +229,8 @@ class Widening {
       same_[made.index()] = variable;
   }
 
-  /// Slices are gathered in 16 bits and widened then: they are fewer than all of the variable.
+  /// Gathers slices in 16 bits and widens them afterwards, because they have fewer elements than
+  /// the variable.
   void gather(size_t i) {
     const ValueId made = graph_.nodes[i].results[0], variable = graph_.nodes[i].operands[0];
     ir::Value stored = graph_[made];
@@ -239,7 +247,7 @@ class Widening {
     cast.results[0] = made;
   }
 
-  /// For what node i reads or makes, placed before the node `before`.
+  /// Adds a cast for a value that node i reads or makes, and places it before the node `before`.
   ValueId add_cast(ValueId value, DType dtype, size_t i, size_t before) {
     const ir::Node& node = graph_.nodes[i];
     const bool probe = node.probe;
@@ -254,8 +262,8 @@ class Widening {
 
   ir::Graph& graph_;
   ir::Builder builder_;
-  std::vector<ValueId> same_;   // by ValueId: the variable that an idle cast gives
-  std::vector<size_t> before_;  // of each added cast: the node that it goes before
+  std::vector<ValueId> same_;   // indexed by ValueId: the variable that an idle cast returns
+  std::vector<size_t> before_;  // for each added cast, the node that it is placed before
 };
 
 }  // namespace
@@ -263,14 +271,14 @@ class Widening {
 void low_precision_products(ir::Graph& graph, Context& context, Diags& diags) {
   if (!context.low_precision) return;
   ProductRounding(graph, *context.low_precision, diags).run();
-  remove_dead(graph, context, diags);  // widened results that no hook reads
+  remove_dead(graph, context, diags);  // drops widened results that no hook reads
 }
 
 void widen_variables(ir::Graph& graph, Context& context, Diags& diags) {
   const auto is_stored = [](const ir::Variable& variable) { return variable.stored.has_value(); };
   if (std::ranges::none_of(graph.variables, is_stored)) return;
   Widening(graph, diags).run();
-  remove_dead(graph, context, diags);  // idle casts
+  remove_dead(graph, context, diags);  // drops idle casts
 }
 
 }  // namespace flow::passes

@@ -1,4 +1,4 @@
-// The order of a loop's nodes, and where its states are written.
+// Orders the nodes of a loop and determines where its states are written.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -19,7 +19,7 @@ bool reads(const ir::Node& node, ValueId value) {
   return std::ranges::find(read, value) != read.end();
 }
 
-/// Does the op compute images, which may lie in another order?
+/// Returns true if the op computes images, whose memory layout a backend may change.
 bool has_images(const ir::Node& node) {
   const auto is_image = [](const auto& spec) { return spec.images != ops::Images::kNone; };
   return std::ranges::any_of(node.op->operands, is_image) ||
@@ -45,8 +45,9 @@ class LoopOrder {
   }
 
  private:
-  /// What no pass has to compute is computed once. A draw by position takes that of the pass where
-  /// all passes have the same position.
+  /// Assigns the nodes to the parts of the loop. Nodes whose results do not change from pass to
+  /// pass run once. A draw by position uses the number of the pass if its position is the same in
+  /// all passes.
   void find_parts() {
     const std::vector<bool> varies = values_of_passes(graph_);
     for (ir::Node& node : graph_.nodes) {
@@ -64,7 +65,7 @@ class LoopOrder {
     graph_.set_nodes(std::move(nodes));
   }
 
-  /// Copies a state that is itself the next value of one, before anything is written.
+  /// Copies a state that is itself the next value of a state, before any state is overwritten.
   void keep_states() {
     for (ir::State& state : graph_.loop->states) {
       if (!graph_.loop->state_of(state.updated)) continue;
@@ -76,7 +77,8 @@ class LoopOrder {
     }
   }
 
-  /// `value` is written onto the state where it is computed, or by a copy at the end of the part.
+  /// Writes `value` to the state where it is computed if possible, or else adds a copy at the end
+  /// of the part.
   void set(const ir::State& state, ValueId& value, LoopPart part) {
     if (!may_be_written(state, value, part))
       value = copy(state, value, part == LoopPart::kBefore ? "first" : "next", part);
@@ -92,14 +94,14 @@ class LoopOrder {
     return part == LoopPart::kBefore ? is_read_in(value, part) : may_overwrite(*maker, state.value);
   }
 
-  /// Is the value read in that part alone?
+  /// Returns true if only nodes of that part read the value.
   bool is_read_in(ValueId value, LoopPart part) const {
     return std::ranges::none_of(graph_.nodes, [&](const ir::Node& node) {
       return node.loop_part != part && reads(node, value);
     });
   }
 
-  /// Is the node the last one that reads the state, and can it work in place?
+  /// Returns true if no later node reads the state and the node can work in place.
   bool may_overwrite(const ir::Node& maker, ValueId state) const {
     for (size_t i = 0; i < maker.operands.size(); ++i)
       if (maker.operands[i] == state && !maker.op->may_overwrite(i)) return false;
@@ -123,7 +125,7 @@ class LoopOrder {
   ir::Graph& graph_;
   ir::Builder builder_;
   const bool has_images_;
-  std::set<ValueId> written_;  // values that lie in a state
+  std::set<ValueId> written_;  // values that share the memory of a state
 };
 
 }  // namespace

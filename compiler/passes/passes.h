@@ -1,6 +1,7 @@
-// The passes of the pipeline, and what passes ask before they fuse: who reads what on the main
-// path. Probes and watched values do not count there, so that watching changes no number. Also
-// updates of several steps, and shapes of one shard.
+// Declares the passes of the pipeline and their shared parts: the queries that passes make before
+// they fuse (which node reads which value on the main path), optimizer updates that consist of
+// several ops, and the shapes of one shard. Probes and watched values do not count as reads on the
+// main path, so watching a value never changes a result.
 #pragma once
 
 #include <functional>
@@ -15,124 +16,133 @@
 
 namespace flow::passes {
 
-/// Where the batch has shards: next to rows, what all shards share and has a slice for each row of
-/// the batch is read by the numbers of a shard's rows.
+/// Slices shared values if the batch has shards. A value that all shards share, and that has a
+/// slice for each row of the batch, may be combined with rows. Each shard then gathers only the
+/// slices of its rows, by their row numbers.
 void slice_shared(ir::Graph& graph, Context& context, Diags& diags);
 
-/// Adds the gradients of the summed loss with respect to what is trained or watched, and records
-/// them in graph.gradients. Watched ones join graph.watched.
+/// Adds the gradients of the summed loss with respect to the trained and the watched values, and
+/// records them in graph.gradients. The watched gradients are also added to graph.watched.
 void autodiff(ir::Graph& graph, Context& context, Diags& diags);
 
-/// Makes a reshape of every stop_gradient.
+/// Turns every stop_gradient into a reshape.
 void drop_stop_gradients(ir::Graph& graph, Context& context, Diags& diags);
 
-/// Adds the mean loss, the optimizer's slots, and the update of each trained variable, as early as
-/// its gradient and the other reads of the variable allow.
+/// Adds the mean loss, the optimizer's slots, and the update of each trained variable. An update is
+/// placed as early as its gradient and the other reads of the variable allow.
 void add_updates(ir::Graph& graph, Context& context, Diags& diags);
 
-/// Puts the updates of moving statistics last, each after that of the call before it.
+/// Moves the updates of moving statistics to the end. They keep the order of the calls that they
+/// belong to.
 void statistics_last(ir::Graph& graph, Context& context, Diags& diags);
 
-/// Drops nodes that nothing reads, and marks those that hooks alone read as probes.
+/// Drops nodes that nothing reads, and marks nodes that only hooks read as probes.
 void remove_dead(ir::Graph& graph, Context& context, Diags& diags);
 
-/// Where the batch has shards: orders nodes so that those that each shard runs on its own rows come
-/// before those that run once, and cuts the shapes of rows. Reports what shards cannot compute.
+/// Does nothing unless the batch has shards. Puts the nodes that each shard runs on its rows before
+/// the nodes that run once, and cuts the shapes of rows to those of one shard. Reports ops that
+/// shards cannot compute.
 void cut_shards(ir::Graph& graph, Context& context, Diags& diags);
 
-/// The sum of slice_grads whose parts, side by side, are all of a tensor -> concat, or stack, of
-/// the parts' gradients: the same numbers, each written once.
+/// Replaces a sum of slice_grads whose parts exactly cover a tensor by a concat or stack of the
+/// parts' gradients. The numbers are identical, and each is written once.
 void join_slice_grads(ir::Graph& graph, Context& context, Diags& diags);
 
-/// The sum of products that are the gradients of one weight -> one product of their operands below
-/// one another, where that copies less than the sum writes; likewise for the bias after them. Not
-/// of shards, whose rows lie elsewhere in the batch.
+/// Replaces a sum of products that are the gradients of one weight by one product of the
+/// concatenated operands, if the concatenation copies less than the sum writes. Treats the gradient
+/// of the bias the same way. Does nothing with shards, because the rows of a shard are elsewhere in
+/// the batch.
 void join_shared_grads(ir::Graph& graph, Context& context, Diags& diags);
 
-/// relu_grad(max_pool2d_grad(dp)) -> max_pool2d_grad(relu_grad(dp)): the same bits from fewer
-/// elements.
+/// Rewrites relu_grad(max_pool2d_grad(dp)) to max_pool2d_grad(relu_grad(dp)), which computes
+/// bit-identical numbers from fewer elements.
 void move_relu_grad(ir::Graph& graph, Context& context, Diags& diags);
 
-/// relu_grad before the gradients of the batch normalization whose result was rectified: they tell
-/// by themselves what relu has passed on, from the same bits.
+/// Fuses relu_grad into the gradients of the batch normalization before the relu. These ops
+/// recompute which elements relu has passed on, and their results are bit-identical.
 void fuse_relu_grad(ir::Graph& graph, Context& context, Diags& diags);
 
-/// Mixed precision: products read their operands rounded to 16 bits.
+/// Makes the products of a mixed-precision job read their operands rounded to 16 bits.
 void low_precision_products(ir::Graph& graph, Context& context, Diags& diags);
 
-/// Fuses bias_add, relu and the rounding to 16 bits onto the product or convolution whose result
-/// they alone read.
+/// Fuses bias_add, relu and the rounding to 16 bits onto the product or convolution before them, if
+/// they are the only readers of its result.
 void fuse_epilogues(ir::Graph& graph, Context& context, Diags& diags);
 
-/// Fuses sgd_update onto the product that makes its gradient. Not where shards make parts of it.
+/// Fuses sgd_update onto the product that makes its gradient. Does nothing with shards, because
+/// each of them makes only a part of the gradient.
 void fuse_updates(ir::Graph& graph, Context& context, Diags& diags);
 
-/// Variables that are kept in 16 bits: what reads one in the job's float dtype has it widened right
-/// before, apart from other readers, so that all widened values take turns in the same memory.
+/// Handles variables that are stored in 16 bits. A node that reads one in the job's float dtype
+/// gets its own cast right before it, so that the widened values can reuse the same memory.
 void widen_variables(ir::Graph& graph, Context& context, Diags& diags);
 
-/// Adds the copies of what a node reads of the other device, each value copied once. Where all
-/// nodes are placed on one device, the job runs there.
+/// Adds a copy for each value that a node reads from the other device; each value is copied once.
+/// If all nodes are placed on one device, the job runs there.
 void place_devices(ir::Graph& graph, Context& context, Diags& diags);
 
-/// Where the job has a loop: puts first what runs once, then a pass, then what follows the last
-/// one. Lets the states of the loop be written by what computes them, or else adds copies.
+/// Orders the nodes of a job with a loop: first the nodes that run once, then those of a pass, then
+/// those that follow the last pass. Lets the node that computes the next value of a state write it
+/// in place if possible, or else adds a copy.
 void order_loop(ir::Graph& graph, Context& context, Diags& diags);
 
-/// By ValueId: how many operands of nodes that are no probes, results and updated variables are
-/// that value.
+/// Counts the reads of each value, indexed by ValueId: as operands of nodes other than probes, as
+/// results of the graph, and as updated variables.
 std::vector<int> main_reads(const ir::Graph& graph);
 
-/// Every value that the node reads, its epilogue ops' operands included.
+/// Returns every value that the node reads, including the operands of its epilogue ops.
 std::vector<ir::ValueId> reads_of(const ir::Node& node);
 
-/// By ValueId: does each pass of the loop compute it? It depends on a state or on random numbers.
-/// Numbers that the first value of a state depends on are drawn once.
+/// Returns whether each pass of the loop computes a value, indexed by ValueId. A pass computes a
+/// value if it depends on a state or on random numbers. Random numbers that the first value of a
+/// state depends on are drawn only once.
 std::vector<bool> values_of_passes(const ir::Graph& graph);
 
-/// A variable, what it is updated by, and the numbers that are its own.
+/// The update of one variable: its gradient and the hyperparameters of this variable.
 struct ComposedUpdate {
-  ir::Builder& builder;  // places what it adds where the variable lies
+  ir::Builder& builder;  // adds nodes on the device of the variable
   ir::ValueId variable, gradient;
-  ir::ValueId factor;     // on the gradient; invalid: none
-  bool may_skip = false;  // the factor may be NaN, and nothing is updated then
-  double scale = 1;       // of the gradient
+  ir::ValueId factor;     // multiplies the gradient; invalid if there is no factor
+  bool may_skip = false;  // the factor may be NaN; if it is, the update is skipped
+  double scale = 1;       // multiplies the gradient
   double rate_scale = 1, weight_decay = 0;
 };
 
-/// The variable's new value. Adds the slots, and says of them and of the variable what they become.
-/// `rule.epsilon1` is not 0.
+/// Returns the variable's new value. Adds the slots, and sets the updated values of the slots and
+/// of the variable. REQUIRES: `rule.epsilon1` is not 0.
 ir::ValueId add_adafactor(const ComposedUpdate& update, const plan::optimizers::Adafactor& rule);
 
-/// The same of a matrix.
+/// Does the same for the Muon update of a matrix.
 ir::ValueId add_muon(const ComposedUpdate& update, const plan::optimizers::Muon& rule);
 
-/// The axis along which `part` is a part of `whole`; nothing where they are the same.
+/// Returns the axis along which `part` is shorter than `whole`, or nothing if the shapes are equal.
 std::optional<int> cut_axis(const Shape& whole, const Shape& part);
 
 class ShardShapes {
  public:
-  /// `is_shared`: is the value the same on each shard? Borrows the graph, before its batch is cut.
+  /// Borrows the graph, whose batch is not yet cut. `is_shared` returns true if a value is the same
+  /// on each shard.
   ShardShapes(const ir::Graph& graph, std::function<bool(ir::ValueId)> is_shared);
 
-  /// The rows of the whole batch.
+  /// The number of rows of the whole batch.
   int64_t batch() const { return batch_; }
-  /// False if the extent is not a multiple of the number of shards.
+  /// Divides the extent of `axis` by the number of shards. Returns false if it is not a multiple.
   bool cut(Shape& shape, int axis) const;
-  /// Extents of the result, cut along `axis`, and of what is read of the first operand.
+  /// Cuts the attributes that contain shapes: that of the result along `axis`, and that of the
+  /// first operand along its batch axis.
   void cut_attributes(ir::Node& node, int axis) const;
 
-  /// What the op makes of such operands; nothing where it refuses them.
+  /// Returns the results of the op for these operands, or nothing if the op rejects them.
   std::vector<ops::Result> infer(const ops::OpSpec& op, std::vector<ops::Operand> operands,
                                  const ir::Attributes& attributes, int64_t batch) const;
-  /// Cuts shapes of operands that all shards share until the node, whose attributes are a shard's,
-  /// makes `expected` of them. False where it does not.
+  /// Cuts the shapes of operands that all shards share until the node, whose attributes are those
+  /// of one shard, computes `expected` from them. Returns false if no cut achieves this.
   bool fit(const ir::Node& node, const std::vector<ir::Value>& expected,
            std::vector<Shape>& shapes) const;
   std::vector<Shape> shapes_of_operands(const ir::Node& node) const;
 
-  /// The node that makes a shared value anew, cut along an axis, the value that it makes, and the
-  /// shapes of its operands. Nothing where that needs a slice of the value itself.
+  /// The node that recomputes a shared value cut along an axis, the value that it makes, and the
+  /// shapes of its operands. remake() returns nothing if this needs a slice of the value itself.
   struct Remade {
     ir::Node node;
     ir::Value value;
@@ -152,11 +162,11 @@ class ShardShapes {
   const int64_t batch_;
 };
 
-/// The values that gradients flow through, from losses to what is trained or watched, and what is
-/// wrong with these.
+/// Finds the values that gradients flow through, from the losses to the trained and the watched
+/// values, and reports errors in these paths.
 class GradientPaths {
  public:
-  /// Borrows the graph, before gradients are added.
+  /// Borrows the graph, which does not contain gradients yet.
   GradientPaths(const ir::Graph& graph, const Training& training, Diags& diags)
       : graph_(graph),
         training_(training),
@@ -166,39 +176,44 @@ class GradientPaths {
         reached_(graph.values.size()),
         uses_(graph.values.size()) {}
 
-  /// Finds the paths from all losses; false where something is wrong with them, which is reported.
+  /// Finds the paths from all losses. Reports errors, and returns false if there are any.
   bool find();
-  /// A needed value is reached if a loss depends on it; counts the parts that its gradient has.
+  /// Marks each needed value that a loss depends on as reached, and counts the parts that its
+  /// gradient has.
   void reach(const std::vector<Loss>& losses);
   bool is_wanted(ir::ValueId id) const { return needed_[id.index()]; }
-  /// How many parts the gradient of a value has.
+  /// The number of parts of a value's gradient.
   int uses(ir::ValueId id) const { return uses_[id.index()]; }
   bool is_on_path(const ir::Node& node) const;
-  /// Where the file says `sparse:` of this variable; null for other values.
+  /// The position of `sparse:` for this variable; null for values without it.
   const Span* sparse_at(ir::ValueId id) const;
 
  private:
   bool check_loss(const Loss& loss);
-  /// By ValueId: `roots`, and every float value through which gradients reach them (of any
-  /// float dtype; gradients themselves have the job's).
+  /// Returns a vector indexed by ValueId: true for `roots` and for every float value through which
+  /// gradients reach them. These values may have any float dtype; the gradients themselves have the
+  /// dtype of the job.
   std::vector<bool> made_from(const std::vector<ir::ValueId>& roots) const;
-  /// A value is needed if it is, or is made from, something whose gradient is asked for.
+  /// Marks values as needed. A value is needed if its gradient is requested or if it depends on a
+  /// value whose gradient is requested.
   void mark_needed();
   void report_secondary(const ir::Node& node, ir::ValueId port);
-  /// Each loss must reach a variable; each variable that none reaches is worth a warning.
+  /// Reports an error for each loss that reaches no variable, and a warning for each variable that
+  /// no loss reaches.
   bool check_variables();
-  /// Rows of several shards lie on none of them.
+  /// Reports sparse gradients in a job with several shards, which does not support them.
   bool check_sparse();
-  /// Is there a way to a variable, were it not for an op without a gradient?
+  /// Reports a loss that depends on no variable. If an op without a gradient blocks the path to a
+  /// variable, the error names that op.
   void report_independence(const Loss& loss, const std::vector<bool>& made_from_variables);
-  /// The node nearest the loss that reads what is made from variables, and passes no gradient on.
+  /// Returns the node nearest to the loss that depends on variables and passes on no gradient.
   ir::NodeId find_blocking(const Loss& loss, const std::vector<bool>& made_from_variables) const;
 
   const ir::Graph& graph_;
   const Training& training_;
   Diags& diags_;
-  const size_t forward_;  // nodes before this one are the user's
-  // All by ValueId of the forward graph.
+  const size_t forward_;  // nodes before this one belong to the forward graph
+  // These vectors are indexed by ValueId of the forward graph.
   std::vector<bool> needed_, reached_;
   std::vector<int> uses_;
 };

@@ -1,4 +1,4 @@
-// The passes in their order, and the shortest of them.
+// Lists the passes in their order, and contains the shortest ones.
 #include "compiler/passes/pipeline.h"
 
 #include <algorithm>
@@ -60,7 +60,7 @@ void run_pipeline(ir::Graph& graph, Context& context, Diags& diags, bool verify,
   }
 }
 
-// Once gradients are made, stop_gradient is a reshape to the same shape, which costs nothing.
+// Once the gradients exist, stop_gradient is only a reshape to the same shape, which costs nothing.
 void drop_stop_gradients(ir::Graph& graph, Context&, Diags&) {
   for (ir::Node& node : graph.nodes) {
     if (!node.op->dropped || node.op == ops::kShardRows) continue;
@@ -69,7 +69,7 @@ void drop_stop_gradients(ir::Graph& graph, Context&, Diags&) {
   }
 }
 
-// Moving statistics are written in place, so they move after all that reads them.
+// Moving statistics are written in place, so their updates run after all nodes that read them.
 void statistics_last(ir::Graph& graph, Context&, Diags&) {
   std::vector<ir::Node> nodes = std::move(graph.nodes);
   std::stable_partition(nodes.begin(), nodes.end(),

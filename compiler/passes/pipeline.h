@@ -1,4 +1,4 @@
-// The passes in their order. A pass is one function that rewrites the graph.
+// Declares the passes and their order. A pass is one function that rewrites the graph.
 #pragma once
 
 #include <optional>
@@ -14,76 +14,79 @@
 
 namespace flow::passes {
 
-/// What is minimized: a float tensor of any shape.
+/// A value that the job minimizes: a float tensor of any shape.
 struct Loss {
   ir::ValueId value;
-  std::string name;  // as the file names it
+  std::string name;  // the name in the job file
   Span span;
 };
 
-/// The scale of the loss that keeps small gradients from vanishing in 16 bits.
+/// The factor on the loss that keeps small gradients from underflowing to zero in 16 bits.
 struct LossScale {
   double initial = 1;
-  /// Where it follows the gradients: growth after `growth_interval` finite ones.
+  /// Whether the scale adapts to the gradients. It grows after `growth_interval` steps with finite
+  /// gradients.
   bool dynamic = false;
   double growth_factor = 2, backoff_factor = 0.5, growth_interval = 2000;
 };
 
-/// What the job file says about training; data for the passes. Absent in predict jobs.
+/// The training section of the job file, as data for the passes. Absent in predict jobs.
 struct Training {
-  std::vector<Loss> losses;               // at least one
-  std::vector<ir::ValueId> variables;     // to be trained
-  std::vector<double> rate_scales;        // by variable: times the learning rate
-  std::vector<double> weight_decays;      // by variable; 0 where the op knows none
+  std::vector<Loss> losses;               // contains at least one
+  std::vector<ir::ValueId> variables;     // the trained variables
+  std::vector<double> rate_scales;        // a factor on the learning rate for each variable
+  std::vector<double> weight_decays;      // one for each variable; 0 if the op has no weight decay
   bool decays_gradients = false;          // weight decay is an L2 penalty
-  std::vector<ir::ValueId> gradients_of;  // watched values whose gradients must exist too
-  std::string update = "sgd_update";      // an op: of gradient, variable, slots
-  ir::Attributes attributes;              // of that op, but what is each variable's own
-  double slot_start = 0;                  // value of the slots before the first step
+  std::vector<ir::ValueId> gradients_of;  // watched values whose gradients must also exist
+  std::string update = "sgd_update";      // an op that reads gradient, variable, slots
+  // The attributes of the update op, except those that differ between variables.
+  ir::Attributes attributes;
+  double slot_start = 0;  // the value of the slots before the first step
   std::optional<plan::optimizers::Adafactor> adafactor;
   std::optional<plan::optimizers::Muon> muon;
-  std::vector<bool> by_muon;  // by variable, where `muon` is: others have the update above
+  std::vector<bool> by_muon;  // for each variable, if `muon` is set; false: `update` applies
   std::optional<plan::Lookahead> lookahead;
-  std::optional<double> clip_norm;   // of all gradients together
-  double clip_epsilon = 0;           // added to the norm before clip_norm is divided by it
-  bool norm = false;                 // of all gradients is computed without clipping, too
-  std::optional<double> clip_value;  // of each element
+  std::optional<double> clip_norm;   // a limit on the norm of all gradients together
+  double clip_epsilon = 0;           // added to the norm before `clip_norm` is divided by it
+  bool norm = false;                 // computes the norm of all gradients even without clipping
+  std::optional<double> clip_value;  // a limit on each element of a gradient
   std::optional<LossScale> loss_scale;
-  std::optional<double> ema_decay;  // of averages of the trained variables
-  std::string job;                  // its name, for the loss scale's variables
+  std::optional<double> ema_decay;  // the decay of the moving averages of trained variables
+  std::string job;                  // the job's name, for the variables of the loss scale
 
-  /// "a", "a + b"
+  /// The names of the losses, such as "a" or "a + b".
   std::string loss_name() const;
-  /// Of the first loss, before the batch is cut into shards.
+  /// The number of elements of the first loss. REQUIRES: the batch is not yet cut into shards.
   int64_t loss_elements(const ir::Graph& graph) const;
   bool scales_dynamically() const { return loss_scale && loss_scale->dynamic; }
-  /// The constant factor on all gradients; 1 where the scale is dynamic.
+  /// The constant factor on all gradients; 1 if the scale is dynamic.
   double static_scale() const {
     return loss_scale && !loss_scale->dynamic ? loss_scale->initial : 1;
   }
 };
 
-/// A gradient of the rows of a variable that a batch has picked: sums of the same index, and the
-/// indices in order, -1 behind them.
+/// A gradient of only those rows of a variable that a batch has picked. `rows` contains one sum for
+/// each distinct index. `indices` contains these indices in ascending order, followed by -1 in
+/// unused places.
 struct SparseGradient {
   ir::ValueId variable, rows, indices;
 };
 
 struct Context {
   std::optional<Training> training;
-  std::optional<DType> low_precision;  // the 16-bit dtype of products, in mixed jobs
-  // Made by the passes:
+  std::optional<DType> low_precision;  // the 16-bit dtype of products in mixed-precision jobs
+  // The passes set the following members.
   ir::ValueId mean_loss;               // the scalar that is logged
-  int64_t loss_elements = 1;           // of the first loss, of the whole batch
-  ir::ValueId loss_scale, factor;      // dynamic: the variable; what gradients are multiplied by
-  ir::ValueId gradient_norm;           // of all gradients before they are clipped; invalid: unknown
-  std::vector<SparseGradient> sparse;  // of variables that are trained by them
-  /// Gradients that hooks read, with a dynamic scale undone: (value, its gradient).
+  int64_t loss_elements = 1;           // elements of the first loss, for the whole batch
+  ir::ValueId loss_scale, factor;      // the dynamic scale; the factor on gradients
+  ir::ValueId gradient_norm;           // of all gradients before clipping; invalid if not computed
+  std::vector<SparseGradient> sparse;  // of the variables with sparse gradients
+  /// Gradients that hooks read, divided by the dynamic scale, as pairs of a value and its gradient.
   std::vector<std::pair<ir::ValueId, ir::ValueId>> unscaled;
 };
 
-/// The gradient with respect to `value` that hooks read, still larger by a static scale; invalid
-/// when the loss does not depend on it.
+/// Returns the gradient with respect to `value` that hooks read. It still contains a static scale.
+/// Invalid if the loss does not depend on `value`.
 ir::ValueId delivered_gradient(const ir::Graph& graph, const Context& context, ir::ValueId value);
 
 struct Pass {
@@ -94,8 +97,8 @@ struct Pass {
 /// All passes, first to last.
 std::span<const Pass> pipeline();
 
-/// Runs them; calls ir::verify after each where `verify` is set (tests, --dump-after) and appends
-/// the graph's text to `dump` after the pass of that name.
+/// Runs all passes. If `verify` is set (tests, --dump-after), calls ir::verify after each of them.
+/// Appends the graph's text to `dump` after the pass named `dump_after`.
 void run_pipeline(ir::Graph& graph, Context& context, Diags& diags, bool verify = false,
                   std::string_view dump_after = {}, std::string* dump = nullptr);
 

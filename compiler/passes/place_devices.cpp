@@ -1,5 +1,5 @@
-// Where a graph is placed on two devices, copies between them: each value that a node of the other
-// device reads is copied there once, as soon as it is made.
+// Adds copies between devices to a graph that is placed on two devices. Each value that a node of
+// the other device reads is copied there once, as soon as it is made.
 #include <algorithm>
 #include <optional>
 
@@ -13,7 +13,7 @@ namespace {
 using ir::ValueId;
 using plan::DeviceKind;
 
-/// The device of all nodes but probes, if they have the same one.
+/// Returns the device of all nodes other than probes, or nothing if they are on different devices.
 std::optional<DeviceKind> main_device(const ir::Graph& graph) {
   std::optional<DeviceKind> found;
   for (const ir::Node& node : graph.nodes) {
@@ -41,10 +41,11 @@ class Placement {
   }
 
  private:
-  /// By whom a value is read on the device where it does not lie.
+  /// The kind of the nodes that read a value on the device that does not store it.
   enum class Need { kNone, kProbe, kMain };
 
-  /// Moving statistics are written where they lie, whichever entry's batch moves them.
+  /// Places the updates of moving statistics on the device that stores the statistics, regardless
+  /// of the device of the entry whose batch updates them.
   void place_statistics() {
     for (ir::Node& node : graph_.nodes) {
       if (!node.op->moves_statistics()) continue;
@@ -53,7 +54,8 @@ class Placement {
     }
   }
 
-  /// An input goes to the device that reads it; one that both read to the CPU, where it is made.
+  /// Places an input on the device that reads it. An input that both devices read is placed on the
+  /// CPU, where it is made.
   void place_inputs() {
     std::vector<Need> on_cpu(graph_.values.size()), on_gpu(graph_.values.size());
     for (const ir::Node& node : graph_.nodes)
@@ -76,7 +78,8 @@ class Placement {
               std::max(needs_[read.index()], node.probe ? Need::kProbe : Need::kMain);
   }
 
-  /// Behind what makes a value, so that hooks, which read it earlier or later, move nothing.
+  /// Places each copy right after the node that makes the value, not before its first reader, so
+  /// that hooks cannot change the position of a copy.
   void add_copies() {
     for (const ValueId input : graph_.inputs) copy(input, 0);
     for (const ir::Variable& variable : graph_.variables) copy(variable.value, 0);
@@ -89,7 +92,8 @@ class Placement {
         graph_[node.results[0]].combine = graph_[node.operands[0]].combine;
   }
 
-  /// What a fused node makes on its way too: a probe may read it.
+  /// Returns all values that a node makes, including the intermediate values of a fused node, which
+  /// a probe may read.
   static std::vector<ValueId> made_by(const ir::Node& node) {
     std::vector<ValueId> made;
     for (const ir::EpilogueOp& fused : node.epilogue) made.push_back(fused.replaced);
@@ -97,7 +101,8 @@ class Placement {
     return made;
   }
 
-  /// `before`: the node that it is placed before.
+  /// Copies the value to the other device if it is needed there. `before` is the node that the copy
+  /// is placed before.
   void copy(ValueId value, size_t before) {
     const Need need = needs_[value.index()];
     if (need == Need::kNone) return;
@@ -123,9 +128,9 @@ class Placement {
 
   ir::Graph& graph_;
   ir::Builder builder_;
-  std::vector<Need> needs_;      // by ValueId
-  std::vector<ValueId> copies_;  // by ValueId: on the other device
-  std::vector<size_t> before_;   // of each copy: the node that it goes before
+  std::vector<Need> needs_;      // indexed by ValueId
+  std::vector<ValueId> copies_;  // indexed by ValueId: the copy on the other device
+  std::vector<size_t> before_;   // for each copy, the node that it is placed before
 };
 
 }  // namespace

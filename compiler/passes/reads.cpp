@@ -1,5 +1,5 @@
-// Who reads what on the main path. Nodes that nothing reads go; nodes that hooks alone read become
-// probes.
+// Determines which nodes read which values on the main path. Drops nodes that nothing reads, and
+// turns nodes that only hooks read into probes.
 #include <algorithm>
 
 #include "compiler/passes/passes.h"
@@ -14,7 +14,7 @@ bool makes_any(const ir::Node& node, const std::vector<bool>& needed) {
   return false;
 }
 
-/// By ValueId: what must be computed for `roots`.
+/// Returns which values must be computed for `roots`, indexed by ValueId.
 std::vector<bool> needed_for(const ir::Graph& graph, const std::vector<ir::ValueId>& roots) {
   std::vector<bool> needed(graph.values.size());
   for (const ir::ValueId root : roots) needed[root.index()] = true;

@@ -1,12 +1,14 @@
-// The rectifier's gradient moves below max-pooling's, or is fused into those of batch
+// Moves the gradient of relu before that of max-pooling, or fuses it into those of batch
 // normalization.
 //
-// An element's gradient passes max_pool2d_grad where it is its window's maximum, and there the
-// rectifier's result y is the pooled p: whether y > 0 can be asked of p, which has a fraction of
-// the elements. Where windows overlap all that chose an element have the same p.
+// max_pool2d_grad passes on the gradient of an element only if the element is the maximum of its
+// window. In this case the element, a result y of relu, is equal to the pooled value p. So y > 0
+// can be tested as p > 0, and p has only a fraction of the elements. If windows overlap, all
+// windows that chose an element have the same p.
 //
-// The gradients of the batch normalization before a rectifier read x and all that makes the
-// rectified value of it anyway: one pass over memory less for each.
+// The gradients of a batch normalization before relu read x and everything else from which the
+// input of relu can be recomputed. Recomputing it there saves one pass over memory for each of
+// these gradients.
 #include <algorithm>
 
 #include "compiler/ir/builder.h"
@@ -26,7 +28,7 @@ class Mover {
 
   bool run() {
     const size_t count = graph_.nodes.size();
-    std::vector<size_t> before;  // of each node that is added: where it goes
+    std::vector<size_t> before;  // for each added node, the node that it is placed before
     for (size_t i = 0; i < count; ++i) {
       const ir::Node* pool = matching_pool(graph_.nodes[i]);
       if (!pool) continue;
@@ -46,7 +48,8 @@ class Mover {
   }
 
  private:
-  /// For relu_grad(max_pool2d_grad(dp, argmax), y): the max_pool2d of y that made argmax, or null.
+  /// For relu_grad(max_pool2d_grad(dp, argmax), y), returns the max_pool2d of y that made argmax.
+  /// Returns null for all other nodes.
   const ir::Node* matching_pool(const ir::Node& node) const {
     if (node.op->gradient_of != ops::Epilogue::kRelu || node.probe || node.per_shard)
       return nullptr;
@@ -83,7 +86,7 @@ class GradFuser {
   }
 
  private:
-  /// The batch_norm whose rectified result the relu_grad looks at, or null.
+  /// Returns the batch_norm whose result the relu of `relu_grad` reads, or null.
   const ir::Node* normalization_of(const ir::Node& relu_grad) const {
     const ir::Node* relu = graph_.producer_of(relu_grad.operands[1]);
     if (!relu || relu->op->epilogue != Epilogue::kRelu || relu_grad.per_shard) return nullptr;
@@ -118,18 +121,18 @@ class GradFuser {
 
   ir::Graph& graph_;
   const std::vector<int> reads_;
-  std::vector<std::vector<size_t>> readers_;  // by ValueId: the nodes whose operand 0 it is
+  std::vector<std::vector<size_t>> readers_;  // indexed by ValueId: nodes whose operand 0 it is
 };
 
 }  // namespace
 
 void move_relu_grad(ir::Graph& graph, Context& context, Diags& diags) {
-  // What was max_pool2d_grad's result may be watched still, and is dead or a probe otherwise.
+  // The old result of max_pool2d_grad is dead now or, if it is watched, a probe.
   if (Mover(graph, diags).run()) remove_dead(graph, context, diags);
 }
 
 void fuse_relu_grad(ir::Graph& graph, Context& context, Diags& diags) {
-  // The rectifier's gradient may be watched still, and is dead or a probe otherwise.
+  // The result of relu_grad is dead now or, if it is watched, a probe.
   if (GradFuser(graph).run()) remove_dead(graph, context, diags);
 }
 

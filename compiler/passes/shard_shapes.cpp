@@ -1,8 +1,9 @@
-// Shapes of one shard: what nodes make of a shard's operands, and which of these must be cut.
+// Computes the shapes of one shard: the results of nodes for the operands of a shard, and which of
+// these operands must be cut.
 //
 // A variable, or another value that all shards share, may have a slice for each row of the batch.
-// Next to rows, each shard reads the slices of its own rows: a gather by the numbers of these rows,
-// which are an input of the job.
+// If it is combined with rows, each shard gathers the slices of its rows, by their numbers, which
+// are an input of the job.
 
 #include <fmt/format.h>
 
@@ -20,7 +21,7 @@ namespace {
 
 using ir::ValueId;
 
-/// More choices of axes than any node has that fits.
+/// A limit on the choices of axes that are tried. No node that fits needs this many.
 constexpr int kMostTries = 10'000;
 
 class Slicer {
@@ -37,7 +38,7 @@ class Slicer {
   }
 
  private:
-  /// By operand: along which axis it is sliced. Empty where no slices fit.
+  /// For each operand, the axis along which it is sliced. Empty if no slices fit.
   using Axes = std::vector<std::optional<int>>;
 
   bool is_shared(ValueId id) const { return graph_[id].batch_axis == ir::kNoBatch; }
@@ -69,7 +70,7 @@ class Slicer {
     return axes;
   }
 
-  /// Of the node's operands; nothing where there are none that fit.
+  /// Returns the shapes of the node's operands in one shard, or nothing if no shapes fit.
   std::vector<Shape> shapes_of_shard(ir::Node node) const {
     if (const int axis = graph_[node.results[0]].batch_axis; axis >= 0)
       shapes_.cut_attributes(node, axis);
@@ -83,7 +84,7 @@ class Slicer {
     return shapes_.fit(node, expected, shapes) ? shapes : std::vector<Shape>();
   }
 
-  /// Are rows of the results where they were, with rows along those axes of operands?
+  /// Returns true if the results have the same batch axes when the operands have rows along `axes`.
   bool makes_same(const ir::Node& node, const Axes& axes) const {
     std::vector<ops::Operand> operands;
     for (size_t i = 0; i < axes.size(); ++i) {
@@ -97,7 +98,8 @@ class Slicer {
     });
   }
 
-  /// Not of what shards can make anew, of fewer elements.
+  /// Returns true if the value has a slice for each row along `axis`, and a shard cannot recompute
+  /// its slice from fewer elements.
   bool needs_slice(ValueId value, int axis) const {
     if (graph_[value].shape[axis] != shapes_.batch()) return false;
     return !can_be_made(value, axis);
@@ -133,7 +135,8 @@ class Slicer {
   ir::Builder builder_;
   const ShardShapes shapes_;
   std::map<std::pair<ValueId, int>, ValueId> slices_;  // by value and axis
-  std::vector<size_t> before_;  // of each node that is added: the node that it goes before
+  // For each added node, the node that it is placed before.
+  std::vector<size_t> before_;
 };
 
 }  // namespace
@@ -193,7 +196,7 @@ bool ShardShapes::fit(const ir::Node& node, const std::vector<ir::Value>& expect
   return fit(node, expected, shapes, tries, 0);
 }
 
-/// Operands before `first` stay as they are.
+/// Leaves the operands before `first` unchanged.
 bool ShardShapes::fit(const ir::Node& node, const std::vector<ir::Value>& expected,
                       std::vector<Shape>& shapes, int& tries, size_t first) const {
   if (makes(node, shapes, expected)) return true;
@@ -225,8 +228,8 @@ std::optional<ShardShapes::Remade> ShardShapes::remake(ir::ValueId value, int ax
   return made;
 }
 
-/// Does each slice of what the node makes come from one slice of the operands that have other
-/// shapes?
+/// Returns true if each slice of the node's result depends only on one slice of the operands that
+/// are cut.
 bool ShardShapes::keeps_rows(const ir::Node& maker, const std::vector<Shape>& shapes,
                              int axis) const {
   std::vector<ops::Operand> operands;

@@ -1,4 +1,4 @@
-// The leaves of the schemas.
+// Makes the schemas of single values.
 #include "compiler/schema/forms.h"
 
 #include <fmt/format.h>
@@ -13,7 +13,7 @@ namespace {
 
 constexpr std::string_view kDecimal = R"(-?((0|[1-9]\d*)(\.\d+)?|\.\d+)([eE][-+]?\d+)?)";
 
-/// Whole numbers without a fraction.
+/// Returns the number as JSON. A whole number has no fraction.
 OrderedJson shortest_number(double value) {
   if (value == std::floor(value) && std::abs(value) < 0x1p53) return static_cast<int64_t>(value);
   return value;
@@ -30,8 +30,8 @@ OrderedJson matching(std::string_view pattern) {
   return {{"type", "string"}, {"pattern", pattern}};
 }
 
-/// The name of an entry; `note` is one where notes may stand between entries. Editors show the
-/// title where they wait for a name.
+/// Returns the schema of an entry's name. If `note` is true, `note` is accepted as a key, because
+/// notes may appear between entries. Editors show the title where a name is expected.
 OrderedJson name(bool note) {
   OrderedJson reserved = OrderedJson::array();
   for (const std::string_view one : job::reserved_names())
@@ -39,7 +39,8 @@ OrderedJson name(bool note) {
   return {{"title", "name"}, {"$ref", "#/$defs/any_name"}, {"not", {{"enum", reserved}}}};
 }
 
-/// A number, or text that spells one. Not as alternatives: an editor would show each.
+/// Returns the schema of a number, or of text that spells one. It does not use alternatives,
+/// because an editor would show each of them.
 OrderedJson spelled(std::string_view type, job::Bounds bounds) {
   OrderedJson made = {{"type", {"string", type}}};
   set_bounds(made, bounds);
@@ -47,7 +48,7 @@ OrderedJson spelled(std::string_view type, job::Bounds bounds) {
   return made;
 }
 
-/// Names as deep as need be; keys name folders.
+/// Returns the schema of names, nested to any depth. The keys name folders.
 OrderedJson nested() {
   return any_of({reference("text"),
                  {{"type", "array"}, {"minItems", 1}, {"items", reference("nested")}},
@@ -86,7 +87,8 @@ OrderedJson reference(std::string_view name) { return {{"$ref", fmt::format("#/$
 
 OrderedJson common_definitions() {
   return {
-      // Editors show the first description that they find, which is that of the key then.
+      // This definition has only a title, because editors show the first description that they
+      // find, which is then that of the key.
       {"variable",
        {{"title", "$name, or text with $(expressions)"}, {"type", "string"}, {"pattern", "[$]"}}},
       {"spelled", {{"pattern", fmt::format("[$]|^{0}(/{0})?$", kDecimal)}}},
@@ -158,9 +160,10 @@ OrderedJson mapping(OrderedJson properties, bool notes) {
 }
 
 OrderedJson where(std::string_view key, std::string_view value, OrderedJson schema) {
-  // In a condition yaml-language-server takes a `const` for equal that begins with the value
-  // (`op: conv2d` would get the attributes of conv2d_transpose, too), not so a pattern; and
-  // versions before 1.24 offer what a condition both requires and describes as a line to insert.
+  // The condition uses a pattern because of yaml-language-server: in a condition, it treats a
+  // `const` as equal if it begins with the value (`op: conv2d` would also get the attributes of
+  // conv2d_transpose). The two requirements are separate because versions before 1.24 offer a key
+  // that a condition both requires and describes as a line to insert.
   const OrderedJson there = {{"required", {key}}};
   const OrderedJson same = {{"properties", {{key, matching(fmt::format("^{}$", value))}}}};
   return {{"if", {{"allOf", OrderedJson::array({there, same})}}}, {"then", std::move(schema)}};

@@ -1,6 +1,6 @@
-// Schemas of single values as job files write them: everywhere, text with a dollar sign may stand
-// for the value, and texts that spell numbers are numbers. Schemas of the tables of compiler/job:
-// sections, variants and their keys.
+// Declares schemas of single values as job files write them, and of the tables of compiler/job:
+// sections, variants and their keys. Text with a dollar sign can replace any value, and text that
+// spells a number is a number.
 #pragma once
 
 #include <string>
@@ -12,68 +12,70 @@
 
 namespace flow::schema {
 
-/// What `name` of $defs says.
+/// Returns a reference to `name` of $defs.
 OrderedJson reference(std::string_view name);
 
-/// The $defs that the schemas below refer to.
+/// Returns the $defs that the schemas below refer to.
 OrderedJson common_definitions();
 
 OrderedJson any_of(std::vector<OrderedJson> schemas);
-/// One of the alternatives, or text that variables make.
+/// Returns the schema of one of the alternatives, or of text with variables.
 OrderedJson or_variable(std::vector<OrderedJson> schemas);
 OrderedJson words(const std::vector<std::string_view>& choices);
 OrderedJson integer(job::Bounds bounds = {});
 OrderedJson number(job::Bounds bounds = {});
-/// A list of such items, or, where `one`, one of them.
+/// Returns the schema of a list of items. If `one` is true, also accepts a single item.
 OrderedJson list_of(OrderedJson item, bool one, size_t at_least = 0);
-/// Text that matches the pattern, any but the empty where there is none.
+/// Returns the schema of text that matches the pattern. An empty pattern accepts any text that is
+/// not empty.
 OrderedJson text(std::string_view pattern);
 
-/// The same schema with what the value is for, and the value that an absent one has.
+/// Return the schema with the purpose of the value, or with the default of a missing value.
 OrderedJson described(const OrderedJson& schema, std::string_view doc);
 OrderedJson with_default(OrderedJson schema, std::string_view fallback);
 
-/// A mapping with these keys and no others, `note` besides where `notes`.
+/// Returns the schema of a mapping with only these keys. If `notes` is true, also accepts `note`.
 OrderedJson mapping(OrderedJson properties, bool notes = true);
-/// As text, what fits into a line on one.
+/// Returns the schema as text. Every part that fits on one line is written on one line.
 std::string written(const OrderedJson& schema);
 
-/// Where `key` is `value`, a name, what `schema` says.
+/// Returns a schema that applies `schema` if `key` is `value`, which is a name.
 OrderedJson where(std::string_view key, std::string_view value, OrderedJson schema);
 
-/// Collects the $defs of all tables that are reached from one.
+/// Collects the $defs of all tables that are reachable from a table.
 class Tables {
  public:
   Tables() : definitions_(common_definitions()) {}
 
-  /// From here on definitions are those of parts of mappings: what is required may stand in a file
-  /// that is included.
+  /// Makes the definitions from now on describe parts of mappings, in which required keys may be
+  /// missing, because an included file may contain them.
   void take_parts() { parts_ = true; }
 
-  /// What stands at a key, with its documentation and default.
+  /// Returns the schema of a key's value, with its documentation and default.
   OrderedJson property(const job::KeyDef& def);
-  /// Refers to the definition of a section or a kind of variants, which is made once.
+  /// Return references to the definition of a section or a kind of variants. Each definition is
+  /// made once.
   OrderedJson section(const job::Section& section);
   OrderedJson variants(const job::VariantKind& kind);
 
   OrderedJson& definitions() { return definitions_; }
 
  private:
-  /// The same without these.
+  /// Returns the schema of a key's value without its documentation and default.
   OrderedJson value(const job::KeyDef& def);
   OrderedJson keys(const job::Section& section);
   OrderedJson extensible(const job::Section& section);
-  /// Allows deletions in a mapping that is a part of one.
+  /// Accepts deletions in a mapping if it is a part of one.
   OrderedJson with_deletions(OrderedJson schema) const;
   OrderedJson names(const job::Section& section);
   OrderedJson variant(const job::VariantKind& kind, const job::Variant& variant);
   OrderedJson picked(const job::VariantKind& kind);
   OrderedJson source(const job::KeyDef& def);
   OrderedJson hooks();
-  /// Keys that must be there, exclude or need each other.
+  /// Adds the rules for keys that are required, exclude each other, or need each other.
   void relate(const std::vector<job::KeyDef>& keys, const std::vector<std::string_view>& one_of,
               OrderedJson& schema) const;
-  /// The definition of that name, made by `make` when it is asked for first.
+  /// Returns a reference to the definition with that name. The first call makes it with `make`.
   template <typename Make>
   OrderedJson once(std::string name, Make make);
 

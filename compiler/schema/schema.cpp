@@ -1,5 +1,5 @@
-// The schema of job files: the tables of sections, and a case for each op. The schema of plans: a
-// visitor over the fields of their structs.
+// Makes the schema of job files, from the tables of sections and a case for each op, and the schema
+// of plans, with a visitor over the fields of their structs.
 #include "compiler/schema/schema.h"
 
 #include <fmt/format.h>
@@ -37,7 +37,7 @@ OrderedJson padding() {
        {{"type", "array"}, {"items", any_of({pads, pair})}, {"minItems", 1}, {"maxItems", 3}}});
 }
 
-/// What the table says of an attribute's value.
+/// Returns the schema of an attribute's value according to the table.
 OrderedJson attribute(const ops::OpSpec& op, const ops::AttributeSpec& def, Tables& tables) {
   const job::Bounds bounds{def.min, def.max, def.below};
   switch (def.type) {
@@ -45,7 +45,8 @@ OrderedJson attribute(const ops::OpSpec& op, const ops::AttributeSpec& def, Tabl
       return reference("boolean");
     case ops::AttributeType::kInteger:
       return integer(bounds);
-    case ops::AttributeType::kNumber:  // of a bool, also true or false
+    // If the op has a dtype, which may be bool, also accepts true and false.
+    case ops::AttributeType::kNumber:
       return op.attribute("dtype") ? any_of({number(bounds), reference("boolean")})
                                    : number(bounds);
     case ops::AttributeType::kText:
@@ -78,7 +79,7 @@ OrderedJson attribute(const ops::OpSpec& op, const ops::AttributeSpec& def, Tabl
   return {};
 }
 
-/// A call of one op, with no keys but its own.
+/// Returns the schema of a call of one op, which accepts only the keys of this op.
 OrderedJson call_of(const ops::OpSpec& op, Tables& tables) {
   OrderedJson properties = {{"op", true}, {"in", reference("in")}};
   OrderedJson required = OrderedJson::array();
@@ -99,8 +100,9 @@ OrderedJson call_of(const ops::OpSpec& op, Tables& tables) {
   add(job::training_keys(&op));
   add(job::kCallKeys);
   OrderedJson made = mapping(std::move(properties));
-  // In a schema of its own: with `properties` beside it yaml-language-server would offer a block of
-  // lines with all required keys, which breaks an entry that is written {op: conv2d, ...}.
+  // The required keys are in a separate schema. If they were next to `properties`,
+  // yaml-language-server would offer a block of lines with all required keys, which breaks an entry
+  // that is written as {op: conv2d, ...}.
   if (!required.empty()) made["allOf"] = OrderedJson::array({{{"required", std::move(required)}}});
   return made;
 }
@@ -109,8 +111,8 @@ std::string doc_of(const ops::OpSpec& op) {
   return op.formula.empty() ? std::string(op.doc) : fmt::format("{}\n\n{}", op.doc, op.formula);
 }
 
-/// Calls of whatever they name. Those of networks take what the network takes, and parts what their
-/// op does, which is not known here.
+/// Defines the entries of graphs. A call of a network accepts any keys, because they depend on the
+/// network. A part of an entry also accepts any keys, because its op may be unknown.
 void define_entries(Tables& tables) {
   OrderedJson names = OrderedJson::array(), cases = OrderedJson::array();
   for (const ops::OpSpec* op : ops::written_specs()) {
@@ -164,7 +166,7 @@ OrderedJson list_of(OrderedJson item) { return {{"type", "array"}, {"items", std
 
 OrderedJson or_null(OrderedJson schema) { return {{"anyOf", {std::move(schema), type("null")}}}; }
 
-/// Finite numbers, and {"float": "inf"} for the others.
+/// Returns the schema of numbers. Numbers that are not finite are written as {"float": "inf"}.
 OrderedJson number() {
   OrderedJson others = {{"type", "object"},
                         {"properties", {{"float", {{"enum", {"inf", "-inf", "nan"}}}}}},
@@ -173,7 +175,7 @@ OrderedJson number() {
   return {{"anyOf", {type("number"), std::move(others)}}};
 }
 
-/// Takes the verbs of fields.h and makes an object's schema of them.
+/// Receives the fields of a struct as in fields.h, and makes the schema of an object from them.
 class Object {
  public:
   template <typename T>
@@ -247,7 +249,7 @@ class Object {
   OrderedJson of(const std::map<std::string, T>&) {
     return {{"type", "object"}, {"additionalProperties", of(T{})}};
   }
-  /// An object of one key, that of the alternative.
+  /// Returns the schema of an object with one key, which names the alternative.
   template <typename... T>
   requires plan::HasEnumNames<std::variant<T...>> OrderedJson of(const std::variant<T...>&) {
     OrderedJson any = OrderedJson::array();

@@ -1,15 +1,16 @@
-// JSON Schema 2020-12 of job files and of plans, made from the tables that the compiler reads by:
-// editors complete and check by them.
+// Declares the JSON Schemas (2020-12) of job files and of plans. They are made from the tables with
+// which the compiler reads these files. Editors use them for completion and checks.
 #pragma once
 
 #include <string>
 
 namespace flow {
 
-/// Of job files. What a schema cannot know, such as whether a name is that of a tensor, it takes.
+/// Returns the schema of job files. It accepts everything that a schema cannot check, such as
+/// whether a name is the name of a tensor.
 std::string job_schema();
 
-/// Of plans as `flowc build` writes them.
+/// Returns the schema of plans as `flowc build` writes them.
 std::string plan_schema();
 
 }  // namespace flow

@@ -1,4 +1,4 @@
-// Keys, sections and variants as schemas.
+// Makes the schemas of keys, sections and variants.
 #include "compiler/schema/forms.h"
 
 #include <fmt/format.h>
@@ -14,7 +14,7 @@ namespace {
 using job::KeyDef;
 using job::KeyType;
 
-/// "`checkpoint`", "a job" and "the learning rate" as names of definitions.
+/// Returns the name of a definition for "`checkpoint`", "a job" or "the learning rate".
 std::string definition_name(std::string_view what) {
   std::string name(what);
   std::erase(name, '`');
@@ -24,7 +24,7 @@ std::string definition_name(std::string_view what) {
   return name;
 }
 
-/// False for all that train jobs alone have.
+/// Returns a schema that rejects all keys that only train jobs have.
 OrderedJson without_training(const job::Section& section) {
   OrderedJson properties = OrderedJson::object();
   for (const KeyDef& key : section.keys) {
@@ -51,7 +51,7 @@ OrderedJson command() {
                   {"items", reference("scalar")}}});
 }
 
-/// The names of variants.
+/// Returns the schema of the names of variants.
 OrderedJson types_of(const job::VariantKind& kind) {
   std::vector<OrderedJson> types;
   for (const job::Variant& one : kind.variants) {
@@ -68,7 +68,7 @@ template <typename Make>
 OrderedJson Tables::once(std::string name, Make make) {
   if (parts_) name = "part_of_" + name;
   if (!definitions_.contains(name)) {
-    definitions_[name] = true;  // holds its place
+    definitions_[name] = true;  // reserves the name during recursion
     definitions_[name] = make();
   }
   return reference(name);
@@ -147,7 +147,8 @@ OrderedJson Tables::section(const job::Section& section) {
   });
 }
 
-/// What extends another mapping is a part of one, but for its type and what that requires.
+/// Returns the schema of a mapping that may extend another one. If it does, it is only a part of a
+/// mapping, but its type and the keys that the type requires must be present.
 OrderedJson Tables::extensible(const job::Section& section) {
   OrderedJson whole = keys(section);
   parts_ = true;
@@ -253,7 +254,7 @@ OrderedJson Tables::variants(const job::VariantKind& kind) {
 }
 
 OrderedJson Tables::source(const KeyDef& def) {
-  // A mapping is one or the other by whether it has a `type`.
+  // A mapping with a `type` is a variant; a mapping without one is a section.
   OrderedJson mapping = {{"type", "object"},
                          {"properties", {{"type", types_of(*def.variants)}}},
                          {"if", {{"required", {"type"}}}},

@@ -1,4 +1,4 @@
-// Lines and columns of source texts.
+// Computes lines and columns of source texts.
 #include "compiler/source/source.h"
 
 #include <fmt/format.h>
@@ -11,7 +11,7 @@ namespace {
 
 constexpr std::string_view kByteOrderMark = "\xEF\xBB\xBF";
 
-constexpr uint32_t kBlock = 1024;  // bytes
+constexpr uint32_t kBlock = 1024;  // in bytes
 
 uint32_t count_characters(std::string_view text) {
   return static_cast<uint32_t>(std::ranges::count_if(
@@ -22,9 +22,9 @@ uint32_t count_characters(std::string_view text) {
 
 Source::Source(std::string name, std::string text, bool is_file)
     : name_(std::move(name)), text_(std::move(text)), is_file_(is_file) {
-  // Offsets have 32 bits. Texts anywhere near that are refused by whoever parses them.
+  // Offsets have 32 bits. The parsers reject texts long before they reach this size.
   text_.resize(std::min<size_t>(text_.size(), std::numeric_limits<int32_t>::max()));
-  // A byte order mark is not part of the first line: columns count after it.
+  // A byte order mark is not part of the first line. Columns begin after it.
   starts_.push_back(text_.starts_with(kByteOrderMark) ? kByteOrderMark.size() : 0);
   for (size_t end = text_.find('\n'); end != std::string::npos; end = text_.find('\n', end + 1))
     starts_.push_back(static_cast<uint32_t>(end + 1));

@@ -1,4 +1,4 @@
-// tolerances.yaml, read with the tables and messages of job files.
+// Reads tolerances.yaml, with the tables and messages of job files.
 #include "compiler/tolerances/tolerances.h"
 
 #include <fmt/format.h>
@@ -82,7 +82,7 @@ class EntryReader {
   Entry read_entry(const yaml::Entry& written) {
     const size_t before = reader_.diags.error_count();
     const Fields fields(reader_, written.value, written.key_span, entry_section());
-    const bool known = reader_.diags.error_count() == before;  // its keys
+    const bool known = reader_.diags.error_count() == before;  // whether all its keys are known
     Entry entry{.glob = {written.key, written.key_span},
                 .relative = fields.number("rtol").value_or(0),
                 .absolute = fields.number("atol").value_or(0),

@@ -1,4 +1,5 @@
-// tolerances.yaml: how far apart the arrays of a golden folder and of a run may be.
+// Declares the reader of tolerances.yaml, which states how much the arrays of a golden folder and
+// of a run may differ.
 #pragma once
 
 #include <cstdint>
@@ -20,7 +21,7 @@ namespace flow::tolerances {
 struct Entry {
   struct Steps {
     plan::StepRange range;
-    job::Name written;  // "10.."
+    job::Name written;  // such as "10.."
     double relative = 0, absolute = 0;
   };
   job::Name glob;
@@ -31,23 +32,24 @@ struct Entry {
   std::string reason;
 };
 
-/// A file as it was read, with what is wrong in it.
+/// The contents of a tolerances file, and the errors in it.
 class TolerancesFile {
  public:
-  /// RunError when it cannot be read; what is wrong in it becomes messages.
+  /// Reads the file. Throws RunError if it cannot be read. Errors in its contents become
+  /// diagnostics.
   explicit TolerancesFile(const fs::path& path);
   TolerancesFile(const TolerancesFile&) = delete;
   TolerancesFile& operator=(const TolerancesFile&) = delete;
 
   const std::vector<Entry>& entries() const { return entries_; }
   const std::string& name() const { return sources_[0].name(); }  // the path as given
-  /// "golden/tolerances.yaml:3:3"
+  /// Returns the position of an entry, such as "golden/tolerances.yaml:3:3".
   std::string where(const Entry& entry) const { return sources_.where(entry.glob.span); }
   /// Reports entries whose glob matches none of these names.
   void check_globs(std::span<const std::string> names);
   using StepsOf = std::function<std::vector<int64_t>(const std::string& name)>;
-  /// Reports steps of an entry that none of the arrays has which it matches. `steps_of`: empty
-  /// where an array has none, which is another mistake.
+  /// Reports steps of an entry that none of its arrays contains. `steps_of` returns an empty list
+  /// for an array without steps, which other code reports.
   void check_steps(std::span<const std::string> names, const StepsOf& steps_of);
   const Diags& diags() const { return diags_; }
 
@@ -57,7 +59,7 @@ class TolerancesFile {
   std::vector<Entry> entries_;
 };
 
-/// The keys of the file, and of each entry: the reference shows them.
+/// The keys of the file and of each entry. The reference documentation is generated from them.
 const job::Section& file_section();
 const job::Section& entry_section();
 

@@ -1,5 +1,6 @@
-// Text -> tree: checks the text, splits it into tokens, parses it, and reports YAML that job files
-// do not support. Some rules of the language show better in tokens than in the tree.
+// Parses a text to a tree: checks the text, splits it into tokens, parses it, and reports YAML that
+// job files do not support. Some rules of the language are easier to check in the tokens than in
+// the tree.
 #include "compiler/yaml/parse.h"
 
 #include <fmt/format.h>
@@ -14,7 +15,8 @@
 namespace flow::yaml {
 namespace {
 
-/// The bytes of a text that was read no further than its limit, as far as they are known.
+/// Returns the size of a source in bytes for a message. The text was read only up to its limit, so
+/// the size may be unknown.
 std::string size_of(const Source& source) {
   const size_t read = source.text().size();
   std::error_code unknown;
@@ -25,7 +27,7 @@ std::string size_of(const Source& source) {
                                   : std::to_string(read);
 }
 
-/// The encoding of the byte order mark, if it is not UTF-8; else null.
+/// Returns the encoding of the byte order mark if it is not UTF-8, or null.
 const char* other_encoding(std::string_view text) {
   using std::string_view_literals::operator""sv;
   if (text.starts_with("\0\0\xFE\xFF"sv) || text.starts_with("\xFF\xFE\0\0"sv)) return "UTF-32";
@@ -57,8 +59,8 @@ void report_control_character(Diags& diags, Span span, char byte) {
 
 Span span_of(int32_t id, const Token& token) { return {id, token.begin, token.end}; }
 
-/// The offset after the parenthesis that closes the one at `open`; 0 when none does on its line, or
-/// nearby.
+/// Returns the offset after the parenthesis that closes the one at `open`, or 0 if none does so
+/// nearby on the same line.
 uint32_t end_of_parentheses(std::string_view text, size_t open) {
   constexpr size_t kLongest = 1000;
   const std::string_view nearby = text.substr(0, open + kLongest);
@@ -70,7 +72,7 @@ uint32_t end_of_parentheses(std::string_view text, size_t open) {
   return 0;
 }
 
-/// The parenthesis of the first `$(` or `$env(` in the text, at `from` or later, or npos.
+/// Returns the offset of the parenthesis of the first `$(` or `$env(` at or after `from`, or npos.
 size_t find_expression(std::string_view text, size_t from) {
   const size_t open = std::min(text.find("$(", from), text.find("$env(", from));
   return open == text.npos ? open : text.find('(', open);
@@ -81,7 +83,7 @@ bool may_hold_any_space(const Token& token) {
          token.kind == TokenKind::kComment;
 }
 
-/// The name of a non-ASCII character that looks like a space, or like nothing; else null.
+/// Returns the name of a non-ASCII character that looks like a space or is invisible, or null.
 const char* false_space(uint32_t code) {
   if (code == 0xA0 || code == 0x202F) return "no-break space";
   if (code == 0x3000) return "ideographic space";
@@ -90,7 +92,7 @@ const char* false_space(uint32_t code) {
   return nullptr;
 }
 
-/// The offset of the token's first such character, or of its end.
+/// Returns the offset of the first character of this kind in the token, or the end of the token.
 uint32_t find_false_space(std::string_view text, const Token& token) {
   uint32_t at = token.begin;
   while (at < token.end) {
@@ -111,7 +113,7 @@ bool is_content(const Token& token) {
          token.kind != TokenKind::kDocumentStart && token.kind != TokenKind::kDocumentEnd;
 }
 
-/// A marker after content, or content after the end marker; else null.
+/// Returns a document marker after content, or content after an end marker, or null.
 const Token* second_document(const std::vector<Token>& tokens) {
   bool content = false, ended = false;
   for (const Token& token : tokens) {
@@ -124,7 +126,7 @@ const Token* second_document(const std::vector<Token>& tokens) {
   return nullptr;
 }
 
-/// Unquoted `$(...)` and `$env(...)` in braces and brackets that a comma takes apart.
+/// Returns the unquoted `$(...)` and `$env(...)` in braces and brackets that a comma splits.
 std::vector<Span> split_expressions(std::string_view text, int32_t id,
                                     const std::vector<Token>& tokens) {
   std::vector<Span> splits;
@@ -148,8 +150,8 @@ void report_splits(const Sources& sources, const std::vector<Span>& splits, Diag
         .with_hint(fmt::format("quote it: `\"{}\"`", sources.text(split)));
 }
 
-/// Reports the first tab outside quoted text, block text and comments, and how many lines have
-/// others. True where there is one.
+/// Reports the first tab outside quoted text, block text and comments, and the number of other
+/// lines with such tabs. Returns true if there is one.
 bool check_tabs(std::string_view text, int32_t id, const std::vector<Token>& tokens, Diags& diags) {
   auto token = tokens.begin();
   uint32_t first = 0;
@@ -170,7 +172,7 @@ bool check_tabs(std::string_view text, int32_t id, const std::vector<Token>& tok
 }
 
 /// Reports the first character outside quoted text, block text and comments that looks like a space
-/// and is part of a word. True where there is one.
+/// but is part of a word. Returns true if there is one.
 bool check_false_spaces(std::string_view text, int32_t id, const std::vector<Token>& tokens,
                         Diags& diags) {
   Diag* diag = nullptr;
@@ -204,7 +206,7 @@ void check_directives(int32_t id, const std::vector<Token>& tokens, Diags& diags
           .with_hint("delete the line");
 }
 
-/// Reports where a second document begins. True where there is one.
+/// Reports the beginning of a second document. Returns true if there is one.
 bool check_one_document(int32_t id, const std::vector<Token>& tokens, Diags& diags) {
   const Token* second = second_document(tokens);
   if (!second) return false;
@@ -213,7 +215,7 @@ bool check_one_document(int32_t id, const std::vector<Token>& tokens, Diags& dia
   return true;
 }
 
-/// Reports a text without a mapping at its top.
+/// Reports a text whose top level is not a mapping.
 void check_top(const Parsed& parsed, int32_t id, const Sources& sources, const char* how_to_begin,
                Diags& diags) {
   if (parsed.empty) {
@@ -228,7 +230,7 @@ void check_top(const Parsed& parsed, int32_t id, const Sources& sources, const c
   }
 }
 
-/// Reports only the syntax error: errors before it can be consequences of it.
+/// Reports only the syntax error, because earlier errors can be consequences of it.
 void report_syntax_error(const Parsed& parsed, const Sources& sources, int32_t id,
                          const std::vector<Token>& tokens, const std::vector<Span>& splits,
                          Diags& diags) {
@@ -293,7 +295,7 @@ Node parse(const Sources& sources, int32_t id, Diags& diags, const char* how_to_
   const std::vector<Span> splits = split_expressions(text, id, tokens);
   Parsed parsed = build_tree(sources, id, tokens, splits);
   if (!tokens.empty() && !tokens.back().closed) {
-    // The parser accepts the end of the file as the missing quote.
+    // The parser accepts the end of the file in place of the missing quote.
     parsed.syntax_error = true;
     parsed.error_offset = static_cast<uint32_t>(text.size());
   }

@@ -1,4 +1,4 @@
-// YAML that job files do not support, and lists without brackets.
+// Reports YAML that job files do not support, and lists without brackets.
 #include "compiler/yaml/parser.h"
 
 #include <fmt/format.h>
@@ -16,8 +16,8 @@ Diag error(Diagnosis diagnosis, Span span, std::string message) {
   return {diagnosis, Severity::kError, span, std::move(message)};
 }
 
-/// The number in "(3" or "3)", as `kernel_size: (3, 3)` has them, or in "3"; empty in ")". Nothing
-/// where there is other text.
+/// Returns the number in "(3" or "3)", which are pieces of `kernel_size: (3, 3)`, or in "3".
+/// Returns an empty text for ")", and nothing for any other text.
 std::optional<std::string_view> number_in(std::string_view piece) {
   if (piece.starts_with('(')) piece.remove_prefix(1);
   if (piece.ends_with(')')) piece.remove_suffix(1);
@@ -25,7 +25,7 @@ std::optional<std::string_view> number_in(std::string_view piece) {
   return piece;
 }
 
-/// Turns a number into a list of it; false for other values.
+/// Turns a number into a list that contains it. Returns false for other values.
 bool begin_list(Node& value) {
   const auto first = value.is_scalar() ? number_in(value.scalar) : std::nullopt;
   if (!first || first->empty() || value.quoted) return false;
@@ -140,7 +140,7 @@ bool take_into_list(Node& value, bool begun, std::string_view key, Span span) {
   const auto number = number_in(key);
   if (!number || (!begun && !begin_list(value))) return false;
   value.span.end = span.end;
-  if (!number->empty()) value.items.push_back(scalar_node(*number, span));  // `(3,)` has one
+  if (!number->empty()) value.items.push_back(scalar_node(*number, span));  // `(3,)` has one number
   return true;
 }
 

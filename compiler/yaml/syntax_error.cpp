@@ -1,6 +1,6 @@
-// The parser stops where a text can no longer be YAML, which is often far from the mistake, and
-// for one of few reasons. Each of the functions below knows one mistake; the first that finds its
-// own before the place where the parser stopped explains the error.
+// Explains syntax errors. The parser reports only the place where the text can no longer be YAML,
+// which is often far from the mistake. Each function below recognizes one kind of mistake. The
+// first function that finds its mistake before that place explains the error.
 #include "compiler/yaml/parser.h"
 
 #include <fmt/format.h>
@@ -38,7 +38,8 @@ class Explainer {
     return diags_.error(diagnosis, span, std::move(message));
   }
 
-  /// The last token that begins no later than where the parser stopped.
+  /// Returns the index of the last token that begins no later than the place where the parser
+  /// stopped.
   size_t index_at_offset() const {
     const auto after =
         std::upper_bound(tokens_.begin(), tokens_.end(), offset_,
@@ -49,16 +50,16 @@ class Explainer {
   bool is_text(size_t i) const {
     return i < tokens_.size() && (tokens_[i].kind == TokenKind::kPlain || is_quoted(tokens_[i]));
   }
-  /// A key: text with a colon after it.
+  /// Returns true for a key, which is text followed by a colon.
   bool is_key(size_t i) const { return is_text(i) && is(i + 1, TokenKind::kColon); }
-  /// The last token before i that is not a comment, or i.
+  /// Returns the index of the last token before i that is not a comment, or i.
   size_t before(size_t i) const {
     size_t j = i;
     while (j > 0)
       if (tokens_[--j].kind != TokenKind::kComment) return j;
     return i;
   }
-  /// Quoted text that continues to the end of the file.
+  /// Reports quoted text that continues to the end of the file.
   bool quote() {
     if (tokens_.back().closed) return false;
     const Token& token = tokens_.back();
@@ -68,7 +69,8 @@ class Explainer {
     return true;
   }
 
-  /// Braces and brackets that close nothing, another one, or not where the next key begins.
+  /// Reports braces and brackets that close nothing, that do not match the opening one, or that are
+  /// not closed before the next key.
   bool bracket() {
     std::vector<const Token*> open;
     int line_indent = 0, outer_indent = 0;
@@ -125,7 +127,7 @@ class Explainer {
     return true;
   }
 
-  /// Unquoted text with a bracket or brace in it, where those end it: {type: Tuple[Numpy]}.
+  /// Reports unquoted text that a bracket or brace ends, such as {type: Tuple[Numpy]}.
   bool bracket_in_text() {
     for (size_t i = 1; i < tokens_.size() && tokens_[i - 1].begin <= offset_; ++i) {
       const Token &text = tokens_[i - 1], &open = tokens_[i];
@@ -142,7 +144,7 @@ class Explainer {
     return false;
   }
 
-  /// A shell writes `${n}` for `$n`, and `x${n}` for `x$(n)`.
+  /// Returns a hint. Users of shells write `${n}` for `$n`, and `x${n}` for `x$(n)`.
   static std::string hint_for_brackets(std::string_view whole) {
     const size_t dollar = whole.find("${"), close = whole.find('}');
     if (dollar == 0 && close + 1 == whole.size())
@@ -154,7 +156,8 @@ class Explainer {
                        whole.substr(dollar + 2, close - dollar - 2), whole.substr(close + 1));
   }
 
-  /// The offset after the bracket that closes token i; after token i where none does on its line.
+  /// Returns the offset after the bracket that closes token i, or after token i if no bracket on
+  /// its line does.
   uint32_t end_of_brackets(size_t i) const {
     int depth = 0;
     for (size_t j = i; j < tokens_.size() && tokens_[j].line == tokens_[i].line; ++j) {
@@ -164,7 +167,7 @@ class Explainer {
     return tokens_[i].end;
   }
 
-  /// Text directly after a closing quote, brace or bracket.
+  /// Reports text directly after a closing quote, brace or bracket.
   bool behind_a_value() {
     for (size_t i = 1; i < tokens_.size() && tokens_[i].begin <= offset_; ++i) {
       const Token& value = tokens_[i - 1];
@@ -221,11 +224,11 @@ class Explainer {
     return true;
   }
 
-  /// Escapes that double-quoted text does not know.
+  /// Reports escapes that double-quoted text does not support.
   bool escape() {
     const Token& token = tokens_[index_at_offset()];
     if (token.kind != TokenKind::kDoubleQuoted || offset_ >= token.end) return false;
-    // The parser stops after it.
+    // The parser stops after the escape.
     const size_t backslash = text_.substr(0, offset_).rfind('\\');
     if (backslash == text_.npos || backslash < token.begin) return false;
     const uint32_t size = 1 + character_at(text_, backslash + 1).bytes;
@@ -236,7 +239,7 @@ class Explainer {
     return true;
   }
 
-  /// `key: - item`, and items among keys.
+  /// Reports `key: - item`, and list items among keys.
   bool dash() {
     const size_t i = index_at_offset();
     if (!is(i, TokenKind::kDash)) return false;
@@ -251,7 +254,7 @@ class Explainer {
     return true;
   }
 
-  /// A colon in a value that another colon began: `a: b: c`, or a comma left out in braces.
+  /// Reports a second colon in a value, as in `a: b: c`, or a missing comma in braces.
   bool second_colon() {
     const size_t i = colon_at_offset();
     if (i < 2 || !is_text(i - 1)) return false;
@@ -266,7 +269,7 @@ class Explainer {
     return true;
   }
 
-  /// Where the parser stopped, or directly after.
+  /// Returns the index of the colon where the parser stopped or directly after it, or 0.
   size_t colon_at_offset() const {
     const size_t i = index_at_offset();
     if (is(i, TokenKind::kColon)) return i;
@@ -289,7 +292,7 @@ class Explainer {
     return true;
   }
 
-  /// A line of text above a key: its own key's colon or the space after that is missing.
+  /// Reports a line of text above a key that lacks its colon or the space after the colon.
   bool missing_colon() {
     const size_t colon = colon_at_offset();
     if (colon < 2 || !is_key(colon - 1) || tokens_[colon].in_flow) return false;
@@ -300,15 +303,16 @@ class Explainer {
     return true;
   }
 
-  /// A key in a column where none of the mappings around it has its keys.
+  /// Reports a key in a column that contains no keys of the mappings around it.
   bool indentation() {
     size_t i = index_at_offset();
     while (i > 0 && !tokens_[i].first_on_line) --i;
     if (!is_key(i) && !is(i, TokenKind::kDash)) return false;
     const Token& key = tokens_[i];
     const Token* above = nullptr;
-    size_t behind_above = 0;         // what follows its colon and comments
-    std::vector<const Token*> open;  // a key or dash for each mapping or list around
+    size_t behind_above = 0;  // the first token after its colon and comments
+    // A key or dash for each mapping or list that contains the place.
+    std::vector<const Token*> open;
     for (size_t j = 0; j < i; ++j) {
       const Token& other = tokens_[j];
       if (other.in_flow || !(is_key(j) || other.kind == TokenKind::kDash)) continue;
@@ -319,7 +323,8 @@ class Explainer {
     const auto same_column = [&](const Token* other) { return other->column == key.column; };
     if (!above || std::any_of(open.begin(), open.end(), same_column)) return false;
     while (behind_above < i && is(behind_above, TokenKind::kComment)) ++behind_above;
-    if (key.column > above->column && behind_above >= i) return false;  // it is what `above` holds
+    // The key belongs to the value of `above`.
+    if (key.column > above->column && behind_above >= i) return false;
     return report_indentation(key, *above);
   }
 
@@ -336,7 +341,7 @@ class Explainer {
     return true;
   }
 
-  /// `eval:` in the column of the dash of `- train:`.
+  /// Reports a key in the column of a dash, such as `eval:` below `- train:`.
   bool key_at_dash() {
     const size_t i = index_at_offset();
     if (!is_key(i) || !tokens_[i].first_on_line) return false;

@@ -1,4 +1,4 @@
-// Takes YAML text apart.
+// Splits YAML text into tokens.
 #include "compiler/yaml/parser.h"
 
 #include <algorithm>
@@ -55,7 +55,8 @@ class Tokenizer {
     return end > at_ && text_[end - 1] == '\r' ? end - 1 : end;
   }
 
-  /// Words end at white space, in braces and brackets also at their punctuation.
+  /// Returns the end of a word. A word ends at white space and, in braces and brackets, at their
+  /// punctuation.
   size_t end_of_word() const {
     size_t end = at_ + 1;
     while (end < text_.size() && !ends_word(text_[end]) &&
@@ -128,8 +129,8 @@ class Tokenizer {
     return true;
   }
 
-  /// A colon ends a key before white space; in braces also before punctuation and, as in JSON,
-  /// directly after a quoted key.
+  /// Returns true if the colon ends a key. It does so before white space. In braces, it also does
+  /// so before punctuation and, as in JSON, directly after a quoted key.
   bool is_colon() const {
     if (ends_word(peek(1))) return true;
     if (depth_ == 0) return false;
@@ -158,8 +159,8 @@ class Tokenizer {
     add(kind, text_.size(), false);
   }
 
-  /// Lines belong to block text while they are blank, or indented as far as its first one, which
-  /// is further than its key. An explicit indentation counts from the key.
+  /// Reads block text. A line belongs to it if it is blank or indented at least as far as the first
+  /// line, which is indented further than the key. An explicit indentation counts from the key.
   void block_text() {
     const std::string_view header = text_.substr(at_, end_of_line() - at_);
     const size_t digit = header.substr(0, 3).find_first_of("123456789");
@@ -196,8 +197,9 @@ class Tokenizer {
   std::string_view text_;
   size_t at_ = 0, line_begin_ = 0;
   int line_ = 1;
-  int depth_ = 0;           // of braces and brackets
-  int parent_column_ = -1;  // of the innermost key or dash that block text may belong to
+  int depth_ = 0;  // of braces and brackets
+  // The column of the innermost key or dash that block text may belong to.
+  int parent_column_ = -1;
   bool first_on_line_ = true;
   std::vector<Token> tokens_;
 };

@@ -1,4 +1,4 @@
-// Nodes made, and looked up in a YAML tree.
+// Makes nodes of a YAML tree, finds them, and writes the tree as text.
 #include "compiler/yaml/tree.h"
 
 #include <yaml-cpp/yaml.h>
@@ -11,7 +11,7 @@ namespace {
 
 constexpr size_t kWidth = 120;
 
-/// Text that every reader takes for itself, without quotes.
+/// Returns true if every YAML reader takes the text as the same string without quotes.
 bool is_plain(std::string_view text) {
   const auto safe = [](char c) {
     return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') ||
@@ -28,7 +28,8 @@ void put_text(YAML::Emitter& out, const std::string& text) {
   out << text;
 }
 
-/// Where a value begins: how far its lines are indented, and how long its first one is already.
+/// The place where a value begins: the indentation of its lines, and the number of columns that its
+/// first line has already used.
 struct Place {
   size_t indent = 0, used = 0;
 };
@@ -41,7 +42,7 @@ bool fits(const Node& node, Place place) {
   return place.used + out.size() <= kWidth;
 }
 
-/// `flat`: on one line, whatever it takes.
+/// Writes a list or mapping. `flat` forces it onto one line, regardless of its length.
 void put_collection(YAML::Emitter& out, const Node& node, Place place, bool flat) {
   const auto holds_mapping = [](const Entry& entry) { return entry.value.is_mapping(); };
   const bool mappings = node.is_list() ? std::ranges::all_of(node.items, &Node::is_mapping)

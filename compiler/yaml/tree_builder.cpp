@@ -1,4 +1,5 @@
-// YAML events -> tree. The parser marks only starts, in bytes; ends come from the tokens.
+// Builds the tree from YAML events. The parser reports only where values start, as byte offsets;
+// the ends come from the tokens.
 #include "compiler/yaml/parser.h"
 
 #include <yaml-cpp/eventhandler.h>
@@ -15,7 +16,7 @@ namespace {
 
 constexpr size_t kDeepest = 64;
 
-/// Thrown out of the parser where reading on makes no sense; caught where it was started.
+/// An exception that stops the parser when further reading makes no sense. build_tree() catches it.
 struct Stop {};
 
 bool is_space(char c) { return c == ' ' || c == '\t' || c == '\n' || c == '\r'; }
@@ -83,11 +84,12 @@ class TreeBuilder : public YAML::EventHandler {
   /// A list or mapping that is being read.
   struct Frame {
     Node node;
-    bool is_key = false;  // of the mapping around it, which is an error
-    bool at_key = false;  // a mapping whose next event is a key
+    // It is a key of the mapping around it, which is an error.
+    bool is_key = false;
+    bool at_key = false;  // for a mapping whose next event is a key
     std::string key;
     Span key_span;
-    std::unordered_map<std::string, Span> keys;  // those it has
+    std::unordered_map<std::string, Span> keys;  // the keys so far
     bool list_open = false;                      // its last value is a list without brackets
   };
 
@@ -102,7 +104,7 @@ class TreeBuilder : public YAML::EventHandler {
   void report(Diag diag) { parsed_.diags.push_back(std::move(diag)); }
   bool at_key() const { return !frames_.empty() && frames_.back().at_key; }
 
-  /// Where a value begins, after its tag and anchor, which are reported.
+  /// Returns the beginning of a value, after its tag and anchor, which it reports.
   uint32_t content_begin(const YAML::Mark& mark) {
     uint32_t begin = offset_of(mark);
     for (const Token* token = token_at(tokens_, begin); token && is_property(*token);) {
@@ -125,8 +127,8 @@ class TreeBuilder : public YAML::EventHandler {
                                          : anchor_error(where, text_of(where)));
   }
 
-  /// Unquoted text has no escapes, so it ends where its characters have all been seen; breaks
-  /// between its lines are folded, so white space does not count.
+  /// Returns the end of unquoted text. It has no escapes, so it ends after the last of its
+  /// characters. Breaks between its lines are folded, so white space is skipped.
   uint32_t end_of_plain(uint32_t begin, std::string_view value) const {
     uint32_t end = begin;
     for (const char c : value) {
@@ -171,7 +173,8 @@ class TreeBuilder : public YAML::EventHandler {
     }
   }
 
-  /// Behind the bracket that closes the list or mapping whose last value ends at the cursor.
+  /// Returns the end of the bracket that closes the list or mapping whose last value ends at the
+  /// cursor.
   uint32_t end_of_flow() const {
     const Token* token = next_token(cursor_);
     const Token* end = tokens_.data() + tokens_.size();
@@ -216,8 +219,8 @@ class TreeBuilder : public YAML::EventHandler {
     drop_key();
   }
 
-  /// In `perm: 2, 0, 1` all but the first number come as keys. Those become a list with it, which
-  /// is what was meant.
+  /// In `perm: 2, 0, 1`, all numbers except the first arrive as keys. Appends such a key to the
+  /// first number, which makes the intended list.
   bool take_into_list_before(Frame& frame) const {
     const Token* next = next_token(frame.key_span.end);
     if (frame.node.entries.empty() || (next && next->kind == TokenKind::kColon)) return false;
@@ -228,7 +231,7 @@ class TreeBuilder : public YAML::EventHandler {
     return taken;
   }
 
-  /// Is there only a comma between two places?
+  /// Returns true if there is only a comma between the two offsets.
   bool is_comma(uint32_t begin, uint32_t end) const {
     const Token* comma = next_token(begin);
     const Token* behind = comma ? next_token(comma->end) : nullptr;
@@ -242,7 +245,7 @@ class TreeBuilder : public YAML::EventHandler {
                                   text_of(entry.value.span)));
   }
 
-  /// The entry that this key begins stays out of the tree.
+  /// Keeps the entry that this key begins out of the tree.
   void drop_key() { frames_.back().key_span = {}; }
 
   bool behind_question_mark(uint32_t begin) const {
@@ -263,7 +266,7 @@ class TreeBuilder : public YAML::EventHandler {
     if (!in_split(where)) report(empty_key_error(where, text_of(where)));
   }
 
-  /// A missing value, or `null` at `word`.
+  /// Returns the node for a missing value, or for `null` at `word`.
   Node empty_value(Span word) {
     Node node;
     node.span = word;
@@ -281,7 +284,7 @@ class TreeBuilder : public YAML::EventHandler {
     if (!in_split(node.span)) report(empty_item_error(node.span));
   }
 
-  /// The dash, comma or bracket that follows the item before.
+  /// Returns the span of the dash, comma or bracket that follows the previous item.
   Span place_of_empty_item() {
     const Token* token = next_token(cursor_);
     if (!token) return span(cursor_, cursor_);
@@ -298,14 +301,15 @@ class TreeBuilder : public YAML::EventHandler {
     if (colon && colon->kind == TokenKind::kColon)
       return report(empty_value_error(node.span, frame.key, colon->in_flow));
     report(missing_colon_error(node.span, frame.key));
-    // Continue with the intended key, so that `filters` in {filters:32} is not missing.
+    // Continues with the intended key, so that `filters` in {filters:32} is not reported as
+    // missing.
     const size_t inner = colon_inside(frame.key);
     if (inner == std::string::npos) return;
     node.scalar = frame.key.substr(inner + 1);
     frame.key.resize(inner);
   }
 
-  /// The first token at or after the offset that is not a comment, or null.
+  /// Returns the first token at or after the offset that is not a comment, or null.
   const Token* next_token(uint32_t offset) const {
     auto token = std::lower_bound(
         tokens_.begin(), tokens_.end(), offset,
@@ -325,13 +329,13 @@ class TreeBuilder : public YAML::EventHandler {
   int32_t id_;
   const std::vector<Token>& tokens_;
   const std::vector<Span>& splits_;
-  uint32_t shift_;  // of the parser's offsets
+  uint32_t shift_;  // added to the parser's offsets
   Parsed& parsed_;
   std::vector<Frame> frames_;
-  uint32_t cursor_ = 0;  // after the last thing read
+  uint32_t cursor_ = 0;  // the end of the last thing that was read
 };
 
-/// Receives the events after the document.
+/// Receives the events after the first document.
 class Rest : public YAML::EventHandler {
  public:
   void OnDocumentStart(const YAML::Mark& mark) override { begin = mark.pos; }
@@ -350,7 +354,7 @@ class Rest : public YAML::EventHandler {
   int begin = -1;
 };
 
-/// Is there anything after the document? It can be invalid YAML.
+/// Records whether any text follows the document. This text may be invalid YAML.
 void look_behind(YAML::Parser& parser, uint32_t shift, Parsed& parsed) {
   Rest rest;
   try {

@@ -1,5 +1,5 @@
-// argmax and argmin: the place of the largest or smallest element along an axis, the first on ties.
-// A NaN comes before any number, as in NumPy.
+// argmax and argmin: the index of the largest or smallest element along an axis; on ties, the
+// first. A NaN precedes any number, as in NumPy.
 #include <algorithm>
 #include <type_traits>
 
@@ -10,10 +10,10 @@
 namespace flow::cpu::fast {
 namespace {
 
-constexpr int64_t kBeside = 64;  // columns
+constexpr int64_t kBeside = 64;  // number of columns that are searched together
 
-/// Of the n elements of each of `count` columns beside each other, whose elements are `inner`
-/// apart.
+/// Finds the index of the extreme of n elements in each of `count` adjacent columns. The elements
+/// of a column are `inner` apart.
 template <bool kLargest, typename T>
 [[gnu::always_inline]] inline void reduce_columns(const T* x, int64_t n, int64_t inner,
                                                   int64_t count, int64_t* out) {
@@ -51,8 +51,8 @@ void places_beside(const T* x, int64_t n, int64_t inner, int64_t count, int64_t*
     smallest_of_columns(x, n, inner, count, out);
 }
 
-/// Of n elements in a row: of many, as if they were columns beside each other, and of those the
-/// first.
+/// Finds the index of the extreme of n adjacent elements. A long row is searched as kBeside
+/// interleaved columns, whose extremes are then compared; on ties, the first index wins.
 template <bool kLargest, typename T>
 int64_t place_in_row(const T* x, int64_t n) {
   const int64_t rows = n >= 2 * kBeside ? n / kBeside : 0;
@@ -72,7 +72,7 @@ int64_t place_in_row(const T* x, int64_t n) {
   return best.place;
 }
 
-/// x (outer, n, inner) -> out (outer, inner), a piece of it.
+/// Computes one piece of the result: x (outer, n, inner) -> out (outer, inner).
 template <bool kLargest, typename T>
 void places_piece(const ops::AlongAxis& x, const Piece& piece) {
   int64_t* out = piece.output<int64_t>(0);

@@ -1,5 +1,5 @@
-// argmax and argmin: the place of the largest or smallest element along an axis, the first on ties.
-// A NaN comes before any number, as in NumPy.
+// argmax and argmin: the index of the largest or smallest element along an axis; on ties, the
+// first. A NaN precedes any number, as in NumPy.
 #include "ops/core/along_axis.h"
 #include "runtime/cuda/loops/families.h"
 #include "runtime/cuda/loops/team.cuh"
@@ -7,7 +7,8 @@
 namespace flow::cuda {
 namespace {
 
-/// The better, of equals the first, whatever the order of a and b.
+/// Returns the better of two candidates, or the one with the lower index on ties. The order of a
+/// and b does not matter.
 template <bool kLargest, typename T>
 __device__ Best<T> better(const Best<T>& a, const Best<T>& b) {
   if (precedes<kLargest>(b.value, a.value)) return b;
@@ -15,7 +16,7 @@ __device__ Best<T> better(const Best<T>& a, const Best<T>& b) {
   return b.place < a.place ? b : a;
 }
 
-/// The best of places first, first + step, ... of a column. REQUIRES: first < x.n.
+/// Returns the best of the elements first, first + step, ... of a column. REQUIRES: first < x.n.
 template <bool kLargest, typename T>
 __device__ Best<T> best_of(const T* column, const ops::AlongAxis& x, int64_t first, int64_t step) {
   Best<T> best{column[first * x.inner], first};
@@ -24,19 +25,20 @@ __device__ Best<T> best_of(const T* column, const ops::AlongAxis& x, int64_t fir
   return best;
 }
 
-/// x (outer, n, inner) -> out (outer, inner), a thread for each element of it.
+/// Computes x (outer, n, inner) -> out (outer, inner) with one thread per element of the result.
 template <bool kLargest, typename T>
 __global__ void place_by_thread(ops::AlongAxis sizes, const T* x, int64_t* out) {
   for (int64_t c = first_index(); c < sizes.columns(); c += index_step())
     out[c] = best_of<kLargest>(x + sizes.start(c), sizes, 0, 1).place;
 }
 
-/// The same, a block of as many threads as a power of two, n at most, for each element.
+/// Computes x (outer, n, inner) -> out (outer, inner) with one block per element of the result. The
+/// number of threads in a block is a power of two and at most n.
 template <bool kLargest, typename T>
 __global__ void place_by_block(ops::AlongAxis sizes, const T* x, int64_t* out) {
   Best<T>* bests = shared<Best<T>>();
   for (int64_t c = blockIdx.x; c < sizes.columns(); c += gridDim.x) {
-    __syncthreads();  // the element before
+    __syncthreads();  // waits until the previous element is done
     bests[threadIdx.x] = best_of<kLargest>(x + sizes.start(c), sizes, threadIdx.x, blockDim.x);
     for (unsigned half = blockDim.x / 2; half > 0; half /= 2) {
       __syncthreads();
@@ -50,7 +52,7 @@ __global__ void place_by_block(ops::AlongAxis sizes, const T* x, int64_t* out) {
 template <bool kLargest>
 Kernel places(const Request& request) {
   const ops::AlongAxis x(request.inputs[0].shape, request.step.attributes);
-  // A block reads adjacent elements where there is nothing inside the axis.
+  // With inner == 1, the threads of a block read adjacent elements.
   const bool by_block = (x.inner == 1 && x.n >= kWarp) || suits_blocks(x.n, x.columns());
   const unsigned threads = x.n >= kThreads ? kThreads : kWarp;
   return visit_number(request.inputs[0].dtype, [&]<typename T>(T) -> Kernel {

@@ -1,4 +1,4 @@
-// Reference: the places of the extremes along an axis.
+// Reference kernels of argmax and argmin: the index of an extreme along an axis.
 #include <functional>
 
 #include "runtime/cpu/backend/families.h"
@@ -7,7 +7,7 @@
 namespace flow::cpu::reference {
 namespace {
 
-/// The first of the elements that no other precedes; a NaN comes before any number.
+/// Finds the first element that no other element precedes; a NaN precedes any number.
 template <typename Precedes>
 Kernel places(const Request& request) {
   const Shape& x = request.inputs[0].shape;

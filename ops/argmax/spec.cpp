@@ -1,4 +1,4 @@
-// Where the largest and the smallest element is.
+// The records of argmax and argmin: the index of the largest or smallest element.
 #include "ops/core/families.h"
 
 namespace flow::ops {

@@ -1,6 +1,6 @@
-// scaled_dot_product_attention: tiles of queries, each over its keys some at a time, with the
-// softmax's largest score and sum carried along. Tiles depend on shapes alone and are each one
-// thread's, so that bits do not depend on the number of threads.
+// scaled_dot_product_attention in tiles of queries. Each tile processes its keys in blocks and
+// keeps the running maximum and sum of the softmax. The tiles depend only on shapes, and one thread
+// computes each tile, so results do not depend on the number of threads.
 #include <cmath>
 #include <numeric>
 
@@ -12,11 +12,11 @@
 namespace flow::cpu::fast {
 namespace {
 
-/// Where one thread works.
+/// The working memory of one thread.
 struct Space {
   float* scores;
-  float* largest;  // of each query so far
-  float* sum;      // of exp(score - largest)
+  float* largest;  // largest score of each query so far
+  float* sum;      // sum of exp(score - largest) of each query
 };
 
 class Forward {
@@ -39,7 +39,9 @@ class Forward {
  private:
   int64_t space() const { return tiles_.space() + 2 * kTileQueries; }
 
-  /// A value that a row does not see makes it NaN only where that is NaN or infinite itself.
+  /// Computes a tile of queries. If its result is not finite, computes it again with products that
+  /// skip hidden keys, so that a NaN or an infinity in a hidden key or value does not reach the
+  /// result.
   void attend(const Buffers& buffers, const Queries& q, const Space& space) const {
     attend(buffers, q, space, Numbers::kFinite);
     const int64_t depth = tiles_.at.value_depth;
@@ -76,15 +78,15 @@ class Forward {
     }
   }
 
-  /// The weights of a query's keys from their scores, in place; what the keys before gave is made
-  /// smaller where there is a new largest score.
+  /// Replaces the scores of a query's keys by their weights. If the largest score grows, also
+  /// scales down the sums over the previous keys.
   void weigh(const Buffers& buffers, const Queries& q, const Keys& k, int64_t row,
              const Space& space, float* out, Numbers numbers) const {
     float* scores = space.scores + row * tiles_.width;
     const int64_t length = tiles_.finish_scores(buffers, q, k, row, scores, numbers);
     const float before = space.largest[row];
     const float largest = std::max(before, largest_of(scores, length));
-    if (largest == kHidden) {  // all hidden, or NaN
+    if (largest == kHidden) {  // all keys are hidden, or a score is NaN
       for (int64_t i = 0; i < length; ++i) scores[i] = scores[i] == kHidden ? 0 : scores[i];
       space.sum[row] += std::accumulate(scores, scores + length, 0.0f);
       return;

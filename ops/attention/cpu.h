@@ -1,6 +1,6 @@
-// What the attention kernels of the CPU share: the extents of a call, which keys a query sees and
-// what is added to its scores, rows of scores, and tiles, which are some queries over some keys,
-// whose scores stay in the cache.
+// Code shared by the CPU's attention kernels: the extents of a call, the keys that a query sees,
+// rows of scores, and tiles. A tile is a block of queries over a block of keys, whose scores fit in
+// the cache.
 #pragma once
 
 #include <dnnl.h>
@@ -27,29 +27,29 @@ using ops::KeyRange;
 struct ScoreOperand : ops::ScoreSteps {
   ScoreOperand(size_t at, const Shape& shape, const Shape& query, int64_t keys);
 
-  /// Of query i of a batch over its keys: the element for the first one.
+  /// The index of the element for query `query` of a batch and its first key.
   int64_t row(int64_t batch, int64_t query) const {
     return offsets[static_cast<size_t>(batch)] + query * query_step;
   }
 
   size_t operand;
   int64_t elements;
-  std::vector<int64_t> offsets;  // for each batch
+  std::vector<int64_t> offsets;  // one for each batch
 };
 
 struct Attention : ops::AttentionExtents {
   std::optional<ScoreOperand> mask, bias;
 
-  /// Of a call of attention, or of its gradients.
+  /// Reads a call of attention, or of its gradients if `gradients` is set.
   Attention(const Request& request, bool gradients)
       : Attention(request, ops::AttentionOperands::of(request, gradients)) {}
 
-  /// Reports lengths out of range.
+  /// Reports lengths that are out of range.
   void check(const Buffers& buffers, const CallState& state) const {
     if (lengths_) lengths_->run(buffers.inputs[lengths_operand_], state);
   }
 
-  /// The keys that some of the queries [first, end) of a batch may see.
+  /// The keys that at least one of the queries [first, end) of a batch may see.
   KeyRange seen_keys(const Buffers& buffers, int64_t batch, int64_t first, int64_t end) const {
     return AttentionExtents::seen_keys(length(buffers, batch), first, end);
   }
@@ -57,7 +57,7 @@ struct Attention : ops::AttentionExtents {
  private:
   Attention(const Request& request, const ops::AttentionOperands& at);
 
-  /// The keys of a batch.
+  /// The number of keys in a batch.
   int64_t length(const Buffers& buffers, int64_t batch) const {
     if (!lengths_) return keys;
     return keys_of_length(integer_at(lengths_->dtype, buffers.inputs[lengths_operand_],
@@ -72,26 +72,28 @@ struct Attention : ops::AttentionExtents {
 
 namespace flow::cpu::fast {
 
-/// Rows of scores are as many whole vectors.
+/// The number of scores in a vector. Rows of scores are padded to whole vectors.
 inline constexpr int64_t kScoreLanes = 16;
-/// The score of what a mask lets nothing through to.
+/// The score of a hidden key.
 inline constexpr float kHidden = -std::numeric_limits<float>::infinity();
 
-/// scores[i] = -inf where the mask, whose elements are `step` apart, lets nothing through.
+/// Sets scores[i] = -inf for each false element of the mask. The elements of the mask are `step`
+/// apart.
 void hide(const bool* mask, int64_t step, float* scores, int64_t n);
-/// scores[i] += the bias, whose elements are `step` apart: 0 or 1.
+/// Adds the bias to the scores. The elements of the bias are `step` (0 or 1) apart.
 void add_bias(const float* bias, int64_t step, float* scores, int64_t n);
-/// scores[i] = -inf where the bias is, whatever the score was.
+/// Sets scores[i] = -inf wherever the bias is -inf, even if the score is NaN.
 void hide_by_bias(const float* bias, int64_t step, float* scores, int64_t n);
 bool all_finite(const float* x, int64_t n);
-/// x = exp(x - shift), for x <= shift or little more; returns their sum.
+/// Computes x = exp(x - shift), for x at most slightly above `shift`, and returns the sum.
 float exp_less(float* x, float shift, int64_t n);
 float dot_rows(const float* a, const float* b, int64_t n);
 float sum_row(const float* x, int64_t n);
-/// dp = p * (dp - expected)
+/// Computes dp = p * (dp - expected).
 void slope_row(const float* p, float expected, float* dp, int64_t n);
-/// The same as exp_less and slope_row, of weights and slopes that are 0 where the score x is -inf,
-/// whatever the other operands are.
+/// Replaces scores x by weights exp(x - shift) and dp by slopes, like exp_less followed by
+/// slope_row. Both are exactly 0 where the score is -inf, even if other operands are NaN or
+/// infinite.
 void slope_seen(float* x, float shift, float expected, float* dp, int64_t n);
 
 inline constexpr int64_t kTileQueries = 64, kTileKeys = 256;
@@ -99,7 +101,7 @@ inline constexpr int64_t kTileQueries = 64, kTileKeys = 256;
 /// The keys of a tile.
 struct Keys {
   int64_t first, count;
-  bool opens;  // the first tile of its queries, which adds to nothing yet
+  bool opens;  // true for the first tile of keys, which overwrites sums instead of adding to them
 };
 
 /// The queries of a tile.
@@ -107,22 +109,22 @@ struct Queries {
   int64_t batch, first, count;
 };
 
-/// What a tile is computed from. A weight of 0 times NaN or an infinity is not 0, so these need
-/// products of their own to stay hidden.
+/// The kind of numbers that a tile reads. With NaN or infinities (kAny), a weight of 0 does not
+/// hide a key, since 0 times NaN is not 0, and the tile needs special products.
 enum class Numbers : uint8_t { kFinite, kAny };
 
-/// What all tiles of a call have in common.
+/// The data that all tiles of a call share.
 struct Tiles {
   Attention at;
-  int64_t width;    // of a row of scores in memory
-  int64_t queries;  // tiles of queries in a batch
+  int64_t width;    // of a row of scores in memory, in floats
+  int64_t queries;  // number of query tiles in a batch
 
   explicit Tiles(const Attention& attention) : at(attention) {
     width = round_up(std::min(kTileKeys, at.keys), kScoreLanes);
     queries = ceil_div(at.queries, kTileQueries);
   }
 
-  /// Floats of the scores of a tile.
+  /// The size of a tile's scores, in floats.
   int64_t space() const { return kTileQueries * width; }
 
   Queries tile(int64_t batch, int64_t index) const {
@@ -130,7 +132,8 @@ struct Tiles {
     return {batch, first, std::min(kTileQueries, at.queries - first)};
   }
 
-  /// Calls f with the tiles of keys that some of the queries may see. False where there are none.
+  /// Calls f for each tile of keys that at least one of the queries may see. Returns false if there
+  /// is no such tile.
   template <typename F>
   bool for_keys(const Buffers& buffers, const Queries& q, F f) const {
     const KeyRange seen = at.seen_keys(buffers, q.batch, q.first, q.first + q.count);
@@ -139,9 +142,10 @@ struct Tiles {
     return seen.first < seen.end;
   }
 
-  /// Adds the bias to the scores of query `row` of the tile. Hides the scores of query `row` of the
-  /// tile for keys that it does not see; -inf too where the row's last vector goes beyond the keys.
-  /// Returns the length in whole vectors. Where keys may be NaN, a bias of -inf still hides them.
+  /// Adds the bias to the scores of query `row` of the tile, and sets the scores of keys that this
+  /// query does not see to -inf, including the padding of the row's last vector. Returns the row's
+  /// length in floats, rounded up to whole vectors. If scores may be NaN (kAny), keys with a bias
+  /// of -inf are hidden as well.
   int64_t finish_scores(const Buffers& buffers, const Queries& q, const Keys& k, int64_t row,
                         float* scores, Numbers numbers) const {
     const int64_t query = q.first + row;
@@ -168,13 +172,14 @@ struct Tiles {
   }
 };
 
-/// A matrix as a product sees it.
+/// A matrix operand of a product.
 struct Matrix {
   const float* data;
-  int64_t stride;  // between rows
+  int64_t stride;  // distance between rows
 };
 
-/// out[rows, columns] = factor a b + keep out, a and b perhaps stored transposed.
+/// The extents of out[rows, columns] = factor a b + keep out, where a and b may be stored
+/// transposed.
 struct ProductShape {
   int64_t rows, columns, depth;
 };
@@ -187,8 +192,8 @@ inline void multiply(char transpose_a, char transpose_b, const ProductShape& sha
   });
 }
 
-/// out = factor weights b + keep out, the weights perhaps stored transposed. Rows of b reach no row
-/// of the result whose weight for them is 0: numbers that are not finite are added one by one.
+/// Computes out = factor weights b + keep out, where the weights may be stored transposed. A row of
+/// b with weight 0 never affects the result: numbers that are not finite are added one by one.
 inline void multiply_weights(Numbers numbers, char transpose, const ProductShape& shape,
                              float factor, Matrix weights, Matrix b, float keep, float* out,
                              int64_t out_stride) {
@@ -213,7 +218,7 @@ inline void multiply_weights(Numbers numbers, char transpose, const ProductShape
     }
 }
 
-/// The kernel of a request that `Work` computes.
+/// Returns a kernel that `Work` computes.
 template <typename Work>
 Kernel kernel_of(const Request& request) {
   Work work(request);

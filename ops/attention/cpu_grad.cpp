@@ -1,8 +1,8 @@
-// The gradients of attention. Weights are computed again from the scores and the logarithms of
-// their sums, which is faster than to keep them. What keys and values get is the sum over tiles of
-// queries: where keys are few, the tiles are dealt out to several parts, each with sums of its own,
-// which are added in order. What the bias gets is the sum over all tiles that read it. Parts depend
-// on shapes alone.
+// The gradients of attention. Weights are recomputed from the scores and their log-sum-exp, which
+// is faster than storing them. The gradients of keys and values are sums over tiles of queries. If
+// there are few batches of keys, these tiles are split into several parts with separate sums, which
+// are then added in order. The gradient of the bias is a sum over all tiles that read it. The parts
+// depend only on shapes.
 #include "ops/attention/cpu.h"
 
 #include <iterator>
@@ -15,17 +15,19 @@
 namespace flow::cpu::fast {
 namespace {
 
-/// Weights and slopes of a tile, rows of Tiles::width. A slope is the gradient of a score.
+/// The weights and slopes of a tile, in rows of Tiles::width floats. A slope is the gradient of a
+/// score.
 struct TileSlopes {
   float *weights, *slopes;
 };
 
-/// Operands: dy, query, key, value, out, logsumexp, ...
+/// Computes weights and slopes of tiles. The operands are dy, query, key, value, out, logsumexp,
+/// ...
 class SlopesOfTiles {
  public:
   explicit SlopesOfTiles(const Request& request) : tiles(Attention(request, true)) {}
 
-  /// Floats that a thread needs for a tile.
+  /// The number of floats that a thread needs for a tile.
   int64_t space() const { return 2 * tiles.space(); }
   TileSlopes in(float* space) const { return {space, space + tiles.space()}; }
 
@@ -46,7 +48,7 @@ class SlopesOfTiles {
     return {input<float>(b, 3) + row(q, k) * tiles.at.value_depth, tiles.at.value_depth};
   }
 
-  /// Of the queries: dy, query, out and logsumexp.
+  /// Checks the operands of these queries: dy, query, out and logsumexp.
   Numbers numbers(const Buffers& b, const Queries& q) const {
     const Attention& at = tiles.at;
     const bool finite =
@@ -56,7 +58,7 @@ class SlopesOfTiles {
         all_finite(input<float>(b, 5) + row(q), q.count);
     return finite ? Numbers::kFinite : Numbers::kAny;
   }
-  /// Of the keys, too.
+  /// Also checks the operands of these keys.
   Numbers numbers(const Buffers& b, const Queries& q, const Keys& k, Numbers of_queries) const {
     const bool finite = of_queries == Numbers::kFinite &&
                         all_finite(key(b, q, k).data, k.count * tiles.at.depth) &&
@@ -77,7 +79,7 @@ class SlopesOfTiles {
   Tiles tiles;
 
  private:
-  /// A query's weights from its scores; its slopes from what they get, both in place.
+  /// Replaces a query's scores by its weights, and the gradients of its weights by its slopes.
   void finish_row(const Buffers& buffers, const Queries& q, const Keys& k, int64_t i,
                   Numbers numbers, const TileSlopes& to) const {
     const int64_t at = row(q) + i, depth = tiles.at.value_depth;
@@ -92,7 +94,7 @@ class SlopesOfTiles {
   }
 };
 
-/// Where the sums of keys and values go.
+/// The gradients of keys and values, or one part of their sums.
 struct Sums {
   float *keys, *values;
 };
@@ -123,10 +125,10 @@ class Backward {
   }
 
  private:
-  /// Tiles of queries that read a key.
+  /// The number of query tiles that read a key.
   int64_t tiles_of_key() const { return of_.tiles.at.group * of_.tiles.queries; }
 
-  /// The first part's are the results.
+  /// Returns the sums of a part. The first part uses the memory of the results.
   Sums sums_of(const Buffers& buffers, int64_t part) const {
     if (part == 0) return {output<float>(buffers, 1), output<float>(buffers, 2)};
     float* all = reinterpret_cast<float*>(buffers.workspace) + threads_ * of_.space();
@@ -190,12 +192,12 @@ class Backward {
 
   SlopesOfTiles of_;
   int threads_;
-  int64_t parts_ = 1;  // of each batch of keys
-  int64_t rows_ = 0;   // of all keys
+  int64_t parts_ = 1;  // number of parts for each batch of keys
+  int64_t rows_ = 0;   // number of keys in all batches
 };
 
-/// The gradient of the bias: slopes, added up where several scores read an element. A thread has
-/// all tiles that read the same elements.
+/// Computes the gradient of the bias: slopes, summed if several scores read the same element. One
+/// thread processes all tiles that read the same elements.
 class BackwardToBias {
  public:
   explicit BackwardToBias(const Request& request) : of_(request), threads_(request.threads) {
@@ -226,7 +228,7 @@ class BackwardToBias {
  private:
   const ScoreOperand& bias() const { return *of_.tiles.at.bias; }
 
-  /// The elements that the queries read.
+  /// Clears the elements that these queries read.
   void clear(const Buffers& buffers, const Queries& q) const {
     std::fill_n(output<float>(buffers, 0) + bias().row(q.batch, q.first), q.count * bias().columns,
                 0.0f);
@@ -253,8 +255,8 @@ class BackwardToBias {
 
   SlopesOfTiles of_;
   int threads_;
-  std::vector<std::vector<int64_t>> readers_;  // batches, for each batch of the bias
-  int64_t tiles_;                              // of queries, whose elements are their own
+  std::vector<std::vector<int64_t>> readers_;  // the readers of each batch of the bias
+  int64_t tiles_;                              // number of query tiles that do not share elements
 };
 
 }  // namespace

@@ -1,5 +1,5 @@
-// The extents of an attention call, where its mask and its bias lie, and rows of scores: masked,
-// raised, summed.
+// The extents of an attention call, the offsets of its mask and bias, and operations on rows of
+// scores: masks, exponentials and sums.
 #include <algorithm>
 #include <utility>
 

@@ -1,7 +1,8 @@
-// scaled_dot_product_attention: a block for each tile of queries and of the value's columns. It
-// goes over the tiles of keys that some query may see and carries the softmax's largest score and
-// sum along. The gradients are in cuda_grad.cu. For a library's attention: lengths, and zeros where
-// it leaves results undefined.
+// scaled_dot_product_attention with one block for each tile of queries and of the value's columns.
+// A block loops over the tiles of keys that one of its queries may see, and keeps the running
+// maximum and sum of the softmax. The gradients are in cuda_grad.cu. For the library's attention,
+// this file also contains kernels that provide lengths and that write zeros where the library
+// leaves results undefined.
 #include <cmath>
 #include <utility>
 
@@ -15,10 +16,10 @@
 namespace flow::cuda {
 namespace {
 
-constexpr size_t kPartAlignment = 256;  // bytes, of every buffer
+constexpr size_t kPartAlignment = 256;  // bytes, for every buffer
 
-/// For each batch of `heads` batches of queries: all queries, and its keys, of which the library
-/// needs one.
+/// Stores two lengths for each group of `heads` batches: the number of queries, and the number of
+/// keys, which is at least 1 because the library requires it.
 __global__ void store_lengths(Attention at, int64_t heads, int32_t* queries, int32_t* keys) {
   for (int64_t i = first_index(); i < at.batches / heads; i += index_step()) {
     const int64_t length = at.length(i * heads);
@@ -27,7 +28,8 @@ __global__ void store_lengths(Attention at, int64_t heads, int32_t* queries, int
   }
 }
 
-/// Does the query see no key, or only keys whose bias is -inf? Most queries see one at once.
+/// Returns true if the query sees no key, or only keys whose bias is -inf. For most queries, the
+/// first key decides.
 __device__ inline bool sees_none(const Attention& at, int64_t batch, int64_t query,
                                  uint16_t minus_infinity) {
   const KeyRange seen = at.seen_keys(batch, query, query + 1, 1);
@@ -38,7 +40,7 @@ __device__ inline bool sees_none(const Attention& at, int64_t batch, int64_t que
   return true;
 }
 
-/// Zeros in the results of queries that see no key. `log_sums` may be null.
+/// Writes zeros to the results of queries that see no key. `log_sums` may be null.
 __global__ void clear_results(Attention at, uint16_t minus_infinity, uint16_t* out,
                               float* log_sums) {
   for (int64_t row = first_index(); row < at.batches * at.queries; row += index_step()) {
@@ -48,14 +50,14 @@ __global__ void clear_results(Attention at, uint16_t minus_infinity, uint16_t* o
   }
 }
 
-/// Zeros in the gradients of queries of batches without keys.
+/// Writes zeros to the query gradients in batches without keys.
 __global__ void clear_queries(Attention at, uint16_t* gradients) {
   const int64_t batch = at.queries * at.depth;
   for (int64_t i = first_index(); i < at.batches * batch; i += index_step())
     if (at.length(i / batch) == 0) gradients[i] = 0;
 }
 
-/// Zeros in the gradients of keys, or of values, that lengths hide.
+/// Writes zeros to the gradients of keys or values that the lengths hide.
 __global__ void clear_keys(Attention at, int64_t depth, uint16_t* gradients) {
   const int64_t rows = at.key_batches() * at.keys;
   for (int64_t i = first_index(); i < rows * depth; i += index_step()) {
@@ -64,15 +66,15 @@ __global__ void clear_keys(Attention at, int64_t depth, uint16_t* gradients) {
   }
 }
 
-/// What a step needs besides the library.
+/// The work that a step needs in addition to the library's kernel.
 struct HiddenKeys {
   AttentionRequest request;
   AttentionSpec::Pass pass;
-  int64_t heads;  // of a batch of queries
+  int64_t heads;  // number of heads in a batch of queries
   uint16_t minus_infinity;
-  size_t query_lengths, key_lengths;  // where they are in the workspace
+  size_t query_lengths, key_lengths;  // offsets into the workspace
 
-  /// Lengths for the library; `buffers` get their addresses.
+  /// Stores the lengths for the library, and their addresses in `buffers`.
   void store(const Attention& at, const Buffers& b, const LaunchState& state,
              AttentionBuffers& buffers) const {
     if (!request.operands.lengths) return;
@@ -100,7 +102,7 @@ struct HiddenKeys {
   }
 };
 
-/// op over the 16 threads of a row of the tile.
+/// Reduces a value with `op` over the 16 threads of a row of the tile.
 template <typename T, typename Op>
 __device__ T over_row(T value, Op op) {
   for (int lanes = kSide / 2; lanes > 0; lanes /= 2)
@@ -108,7 +110,7 @@ __device__ T over_row(T value, Op op) {
   return value;
 }
 
-/// Of each of a thread's rows: the largest score so far, and the sum of exp(score - largest).
+/// The largest score so far and the sum of exp(score - largest), for each row of a thread.
 template <typename T>
 struct RowSums {
   T largest[kOwn<T>], sum[kOwn<T>] = {};
@@ -118,8 +120,8 @@ struct RowSums {
   }
 };
 
-/// Weights in place of the scores of one row; what the keys before gave is made smaller where there
-/// is a new largest score.
+/// Replaces the scores of one row by weights. If the largest score grows, also scales down the sums
+/// over the previous keys.
 template <typename T>
 __device__ void weigh_row(T (&scores)[kOwn<T>], T& largest, T& sum, T (&out)[kOwn<T>]) {
   T highest = largest;
@@ -137,8 +139,8 @@ __device__ void weigh_row(T (&scores)[kOwn<T>], T& largest, T& sum, T (&out)[kOw
   for (T& element : out) element *= factor;
 }
 
-/// Scores in place of the products of a tile: of queries from `row` on with keys from `first` on;
-/// -inf where a query does not see one.
+/// Replaces the products of a tile by scores, for the queries starting with `row` and the keys
+/// starting with `first`. The score is -inf if the query does not see the key.
 template <typename S>
 __device__ void finish_scores(const Attention& at, const BatchScores<S>& of, int64_t row,
                               int64_t first, Part<Wide<S>>& products) {
@@ -150,7 +152,8 @@ __device__ void finish_scores(const Attention& at, const BatchScores<S>& of, int
   });
 }
 
-/// Divides by the sums of weights; their logarithms go to `log_sums`, unless it is null.
+/// Divides the results by the sums of weights, and stores the logarithms of the sums in `log_sums`
+/// unless it is null.
 template <typename T>
 __device__ void normalize(const RowSums<T>& sums, int64_t rows, Part<T>& results, T* log_sums) {
   for (int i = 0; i < kOwn<T>; ++i) {

@@ -1,7 +1,7 @@
-// What the attention kernels share: extents, which keys a query sees, products of square tiles, and
-// how kernels read a request. A block is 16 x 16 threads, each with every 16th row and column of a
-// tile, so that neighboring threads read neighboring elements. S is what tensors store, T what is
-// computed: float for 16-bit tensors.
+// Code shared by the CUDA attention kernels: extents, the keys that a query sees, products of
+// square tiles, and the arguments from a request. A block has 16 x 16 threads. Each thread owns
+// every 16th row and column of a tile, so neighboring threads read neighboring elements. S is the
+// type that tensors store and T the type of the computation, which is float for 16-bit tensors.
 #pragma once
 
 #include <algorithm>
@@ -20,10 +20,10 @@ namespace flow::cuda {
 
 using ops::KeyRange;
 
-/// An operand that broadcasts to the scores, without data where it is left out.
+/// An operand that broadcasts to the scores. It has no data if the call omits it.
 struct ScoreOperand : ops::ScoreSteps {
   const std::byte* data = nullptr;
-  Loops<1> batches = {};  // from a batch to where its elements start
+  Loops<1> batches = {};  // maps a batch to the offset of its elements
 
   ScoreOperand() = default;
   ScoreOperand(const Shape& shape, const Shape& query, int64_t keys)
@@ -32,8 +32,8 @@ struct ScoreOperand : ops::ScoreSteps {
       batches.add(query[axis], {along(shape, query, axis)});
   }
 
-  /// Where the elements of a batch start, or null. (Found once, and not kept in what is a parameter
-  /// of the kernel, which would be copied to the stack.)
+  /// Returns the elements of a batch, or null. Kernels call it once per batch and do not store the
+  /// result in their parameters, because a modified parameter would be copied to the stack.
   template <typename T>
   __device__ const T* of(int64_t batch) const {
     return data ? reinterpret_cast<const T*>(data) + batches.at(batch).of[0] : nullptr;
@@ -42,30 +42,31 @@ struct ScoreOperand : ops::ScoreSteps {
 
 struct Attention : ops::AttentionExtents {
   ScoreOperand mask, bias;
-  Integers lengths{nullptr, DType::kInt32};  // without data: all keys are there
-  int64_t batches_of_length = 1;             // batches that have one length
+  Integers lengths{nullptr, DType::kInt32};  // without data, all keys are valid
+  int64_t batches_of_length = 1;             // number of batches that share a length
 
   explicit Attention(const ops::AttentionExtents& extents) : AttentionExtents(extents) {}
 
-  /// The keys of a batch.
+  /// The number of keys in a batch.
   __device__ int64_t length(int64_t batch) const {
     return lengths.data ? keys_of_length(lengths[batch / batches_of_length]) : keys;
   }
 
-  /// The keys that some of the queries [first, end) of a batch may see, from a multiple of `tile`.
+  /// The keys that at least one of the queries [first, end) of a batch may see. The first one is
+  /// rounded down to a multiple of `tile`.
   __device__ KeyRange seen_keys(int64_t batch, int64_t first, int64_t end, int64_t tile) const {
     const KeyRange seen = AttentionExtents::seen_keys(length(batch), first, end);
     return {seen.first / tile * tile, seen.end};
   }
 };
 
-/// What is known of the scores of a batch.
+/// The data needed for the scores of a batch.
 template <typename S>
 struct BatchScores {
   using T = Wide<S>;
   int64_t keys;
-  const bool* mask;  // or null
-  const S* bias;     // or null
+  const bool* mask;  // may be null
+  const S* bias;     // may be null
 
   __device__ BatchScores(const Attention& at, int64_t batch)
       : keys(at.length(batch)), mask(at.mask.of<bool>(batch)), bias(at.bias.of<S>(batch)) {}
@@ -77,7 +78,8 @@ struct BatchScores {
     return !mask || mask[query * at.mask.query_step + key * at.mask.key_step];
   }
 
-  /// The score of a key that the query sees. A bias of -inf hides the key, whatever that is.
+  /// The score of a key that the query sees. A bias of -inf hides the key, regardless of the
+  /// product.
   __device__ T score(const Attention& at, int64_t query, int64_t key, T product) const {
     const T scaled = product * static_cast<T>(at.scale);
     if (!bias) return scaled;
@@ -86,24 +88,26 @@ struct BatchScores {
   }
 };
 
-inline constexpr int kSide = 16;   // threads along a side of a tile
-inline constexpr int kDepth = 16;  // of a product, loaded at a time
+inline constexpr int kSide = 16;   // threads along each side of a tile
+inline constexpr int kDepth = 16;  // columns of a product's operands that are loaded at a time
 
-/// Rows and columns of a tile, and of those a thread's own along each.
+/// The number of rows and columns of a tile, and the number of rows and columns that each thread
+/// owns.
 template <typename T>
 inline constexpr int kTile = sizeof(T) == 4 ? 64 : 32;
 template <typename T>
 inline constexpr int kOwn = kTile<T> / kSide;
 template <typename T>
-inline constexpr int kTileStride = kTile<T> + 1;  // in shared memory: no bank twice at once
+inline constexpr int kTileStride = kTile<T> + 1;  // row stride that avoids bank conflicts
 
-/// A thread's elements of a tile.
+/// The elements of a tile that a thread owns.
 template <typename T>
 struct Part {
   T at[kOwn<T>][kOwn<T>] = {};
 };
 
-/// f(i, j) for each of them. Unrolled, so that they are registers.
+/// Calls f(i, j) for each of these elements. The loop is unrolled, so that the elements stay in
+/// registers.
 template <typename T, typename F>
 __device__ void for_own(F f) {
 #ifdef __CUDACC__
@@ -115,14 +119,14 @@ __device__ void for_own(F f) {
 __device__ inline int lane_row() { return static_cast<int>(threadIdx.x) / kSide; }
 __device__ inline int lane_column() { return static_cast<int>(threadIdx.x) % kSide; }
 
-/// A matrix in global memory; `rows` from `data` on are there.
+/// A matrix in global memory, with `rows` valid rows starting at `data`.
 template <typename S>
 struct Rows {
   const S* data;
   int64_t rows, columns;
 };
 
-/// Where a block keeps a tile and what a product reads.
+/// The shared memory of a block: a tile, and the operands of a product.
 template <typename T>
 struct Space {
   T *left, *right, *tile;
@@ -132,7 +136,7 @@ struct Space {
   __device__ Space() : left(shared<T>()), right(left + kFactor), tile(right + kFactor) {}
 };
 
-/// Columns [first, first + kDepth) of a tile's rows, and 0 where there are none.
+/// Loads columns [first, first + kDepth) of a tile's rows, with 0 for elements outside the matrix.
 template <typename S>
 __device__ void load_columns(const Rows<S>& m, int64_t first, Wide<S>* to) {
   using T = Wide<S>;
@@ -144,13 +148,13 @@ __device__ void load_columns(const Rows<S>& m, int64_t first, Wide<S>* to) {
   }
 }
 
-/// a b^T: every row of `a` times every row of `b`.
+/// Computes a b^T: the products of each row of `a` with each row of `b`.
 template <typename S>
 __device__ Part<Wide<S>> products(const Rows<S>& a, const Rows<S>& b, const Space<Wide<S>>& space) {
   using T = Wide<S>;
   Part<T> sums;
   for (int64_t first = 0; first < a.columns; first += kDepth) {
-    __syncthreads();  // whoever reads what was loaded before
+    __syncthreads();  // waits until no thread reads the previous columns
     load_columns(a, first, space.left);
     load_columns(b, first, space.right);
     __syncthreads();
@@ -164,7 +168,7 @@ __device__ Part<Wide<S>> products(const Rows<S>& a, const Rows<S>& b, const Spac
   return sums;
 }
 
-/// sums += columns [row, row + kDepth) of the tile times what is loaded.
+/// Computes sums += columns [row, row + kDepth) of the tile times the loaded rows.
 template <bool kSkipsZeros, typename T>
 __device__ void add_loaded(const Space<T>& space, int64_t row, Part<T>& sums) {
   for (int k = 0; k < kDepth; ++k)
@@ -176,14 +180,14 @@ __device__ void add_loaded(const Space<T>& space, int64_t row, Part<T>& sums) {
     });
 }
 
-/// sums += tile m, for columns [first, first + kTile) of m. The tile is in space.tile. Where it is
-/// 0, NaN and infinities of m add nothing.
+/// Computes sums += tile m for columns [first, first + kTile) of m; the tile is in space.tile. If
+/// an element of the tile is 0, NaN and infinities of m add nothing.
 template <typename S>
 __device__ void add_products(const Space<Wide<S>>& space, const Rows<S>& m, int64_t first,
                              Part<Wide<S>>& sums) {
   using T = Wide<S>;
   for (int64_t row = 0; row < m.rows && row < kTile<T>; row += kDepth) {
-    __syncthreads();  // whoever reads what was loaded before, and writes the tile
+    __syncthreads();  // waits until the tile is written and no thread reads the previous rows
     bool is_finite = true;
     for (int i = static_cast<int>(threadIdx.x); i < kTile<T> * kDepth; i += kThreads) {
       const int64_t from = row + i / kTile<T>, column = first + i % kTile<T>;
@@ -199,7 +203,8 @@ __device__ void add_products(const Space<Wide<S>>& space, const Rows<S>& m, int6
   }
 }
 
-/// Puts f(row, column, i, j) of the tile at its place, for this thread's elements.
+/// Stores f(row, column, i, j) at (row, column) of the tile, for the elements that this thread
+/// owns.
 template <typename T, typename F>
 __device__ void put_tile(const Space<T>& space, F f) {
   for_own<T>([&](int i, int j) {
@@ -208,7 +213,7 @@ __device__ void put_tile(const Space<T>& space, F f) {
   });
 }
 
-/// Stores a tile's elements from column `first` on, as far as `to` has them.
+/// Stores a tile's elements starting at column `first`; elements outside `to` are skipped.
 template <typename T, typename S>
 __device__ void store_part(const Part<T>& part, int64_t rows, int64_t columns, int64_t first,
                            S* to) {
@@ -218,12 +223,13 @@ __device__ void store_part(const Part<T>& part, int64_t rows, int64_t columns, i
   });
 }
 
-/// The block's tile: which batch, from which row, for which columns of the result.
+/// The tile of a block: its batch, its first row, and its first column of the result.
 struct TilePlace {
   int64_t batch, row, column;
 };
 
-/// Blocks are numbered batch by batch, in those row by row of tiles.
+/// Returns the tile of this block. Blocks are numbered batch by batch, and row by row of tiles
+/// within a batch.
 template <typename T>
 __device__ TilePlace tile_place(int64_t rows, int64_t columns) {
   const int64_t across = ceil_div(columns, kTile<T>);
@@ -239,7 +245,7 @@ LaunchShape tile_launch(int64_t batches, int64_t rows, int64_t columns) {
   return {{static_cast<unsigned>(batches * across * down)}, {kThreads}, Space<T>::kBytes};
 }
 
-/// A call of attention, or of its gradients. Operands that are left out have no data.
+/// A call of attention or of its gradients. Omitted operands have no data.
 struct AttentionRequest {
   AttentionRequest(const Request& request, bool gradients)
       : operands(ops::AttentionOperands::of(request, gradients)),
@@ -254,7 +260,7 @@ struct AttentionRequest {
     check = add_check(request, lengths, at.keys + 1);
   }
 
-  /// With the operands' addresses; launches the check of lengths.
+  /// Returns the arguments with the operands' addresses, and launches the check of lengths.
   Attention bind(const Buffers& buffers, const LaunchState& state) const {
     Attention bound = at;
     if (operands.mask) bound.mask.data = buffers.inputs[*operands.mask];
@@ -270,8 +276,8 @@ struct AttentionRequest {
   RangeCheck check{};
 };
 
-/// The library's kernel for operands of 16 bits, where it has one, else ours: make(a zero of the
-/// operands' type).
+/// Returns the library's kernel if the operands have 16 bits and the library supports the call.
+/// Otherwise returns the kernel of make(a zero of the operands' type).
 template <typename Make>
 Kernel library_or_own(const Request& request, Make make) {
   const DType dtype = request.inputs[0].dtype;

@@ -1,6 +1,6 @@
-// The gradients of attention, weights computed again from the scores and the logarithms of their
-// sums: a block for each tile of queries, which sums over keys, and one for each tile of keys,
-// which sums over queries. Nothing is added from several blocks, so that bits repeat.
+// The gradients of attention, with weights recomputed from the scores and their log-sum-exp. One
+// block for each tile of queries sums over keys, and one block for each tile of keys sums over
+// queries. No sum combines several blocks, so results are reproducible.
 #include "ops/attention/cuda.cuh"
 
 #include <cmath>
@@ -13,15 +13,15 @@
 namespace flow::cuda {
 namespace {
 
-/// What the gradients are computed from.
+/// The inputs of the gradients.
 template <typename S>
 struct Given {
   const S *dy, *query, *key, *value;
   const Wide<S>* log_sums;
-  const Wide<S>* expected;  // dy . out of each query
+  const Wide<S>* expected;  // dot product of dy and out for each query
 };
 
-/// dots[row] = a[row] . b[row], a warp for each row.
+/// Computes dots[row] = a[row] . b[row] with one warp per row.
 template <typename S>
 __global__ void dot_rows(const S* a, const S* b, int64_t rows, int64_t columns, Wide<S>* dots) {
   using T = Wide<S>;
@@ -37,7 +37,7 @@ __global__ void dot_rows(const S* a, const S* b, int64_t rows, int64_t columns, 
   }
 }
 
-/// The batch of queries, and what is known of its scores.
+/// A batch of queries with the inputs of its scores.
 template <typename S>
 struct GivenScores {
   const Attention& at;
@@ -56,7 +56,7 @@ struct GivenScores {
     return std::exp(score - given.log_sums[batch * at.queries + query]);
   }
 
-  /// The gradient of a score, from that of its weight.
+  /// The gradient of a score, computed from the gradient of its weight.
   __device__ T slope(int64_t query, T weight, T gradient) const {
     if (query >= at.queries || weight == 0) return 0;
     return weight * (gradient - given.expected[batch * at.queries + query]);
@@ -90,7 +90,8 @@ __global__ void attend_back_to_query(Attention at, Given<S> given, S* dquery) {
   store_part(sums, rows, at.depth, place.column, dquery + first * at.depth);
 }
 
-/// Tiles stand on their side: rows are keys, columns queries of all batches that share them.
+/// Computes the gradients of keys and values in transposed tiles: rows are keys, and columns are
+/// the queries of all batches that share these keys.
 template <typename S>
 __global__ void attend_back_to_keys(Attention at, Given<S> given, S* dkey, S* dvalue) {
   using T = Wide<S>;
@@ -100,7 +101,8 @@ __global__ void attend_back_to_keys(Attention at, Given<S> given, S* dkey, S* dv
   const int64_t first = place.batch * at.keys + place.row, rows = at.keys - place.row;
   const Rows<S> key{given.key + first * at.depth, rows, at.depth};
   const Rows<S> value{given.value + first * at.value_depth, rows, at.value_depth};
-  // Of a causal call: the first query that sees a key of the tile, and one from which on none does.
+  // In a causal call, the first query that sees a key of the tile, and an upper bound after which
+  // no query sees one.
   const int64_t sees = place.row > at.diagonal ? place.row - at.diagonal : 0;
   const int64_t last = place.row - at.diagonal + kTile<T> - 1 + at.window;
   const int64_t end = at.causal && last < at.queries ? last : at.queries;
@@ -119,7 +121,7 @@ __global__ void attend_back_to_keys(Attention at, Given<S> given, S* dkey, S* dv
                    scores.weight(at_query + column, place.row + row, weights.at[i][j]);
       });
       add_products(space, dy, place.column, value_sums);
-      __syncthreads();  // whoever reads the weights
+      __syncthreads();  // waits until no thread reads the weights
       put_tile(space, [&](int, int column, int i, int j) {
         return scores.slope(at_query + column, weights.at[i][j], gradients.at[i][j]) *
                static_cast<T>(at.scale);
@@ -131,18 +133,18 @@ __global__ void attend_back_to_keys(Attention at, Given<S> given, S* dkey, S* dv
   store_part(value_sums, rows, at.value_depth, place.column, dvalue + first * at.value_depth);
 }
 
-/// How batches, and tiles of a batch, share the elements of the bias.
+/// How batches, and the tiles of a batch, share the elements of the bias.
 struct BiasReaders {
-  Loops<1> own, shared;      // from the number of a batch of the bias, and of a reader, to batches
-  int64_t count;             // readers of each batch of the bias
-  int64_t tiles, key_tiles;  // that have elements of their own, in each batch of the bias
+  Loops<1> own, shared;      // map a batch of the bias, and a reader within it, to batches
+  int64_t count;             // number of readers of each batch of the bias
+  int64_t tiles, key_tiles;  // tiles per batch of the bias that share no elements
 };
 
-/// Adds the tile up along its rows, or its columns, into the first one.
+/// Sums the tile along its rows, or along its columns, into the first row or column.
 template <typename T>
 __device__ void sum_tile(const Space<T>& space, bool along_rows) {
   const int step = along_rows ? kTileStride<T> : 1, other = along_rows ? 1 : kTileStride<T>;
-  __syncthreads();  // whoever wrote the tile
+  __syncthreads();  // waits until the tile is written
   const int i = static_cast<int>(threadIdx.x);
   if (i < kTile<T>) {
     T sum = 0;
@@ -151,8 +153,8 @@ __device__ void sum_tile(const Space<T>& space, bool along_rows) {
   }
 }
 
-/// A block for each tile of elements that no other tile reads: it adds up the slopes of all scores
-/// that read them.
+/// Computes the gradient of the bias with one block for each tile of elements that no other tile
+/// reads. The block sums the slopes of all scores that read these elements.
 template <typename S>
 __global__ void attend_back_to_bias(Attention at, Given<S> given, BiasReaders readers,
                                     Wide<S>* dbias) {
@@ -200,7 +202,7 @@ __global__ void attend_back_to_bias(Attention at, Given<S> given, BiasReaders re
   });
 }
 
-/// How the batches of a query share a bias of that shape.
+/// Returns how the batches of a query share a bias of that shape.
 BiasReaders readers_of(const Shape& bias, const Shape& query) {
   BiasReaders readers{};
   readers.count = 1;
@@ -214,7 +216,8 @@ BiasReaders readers_of(const Shape& bias, const Shape& query) {
   return readers;
 }
 
-/// Bytes for dy . out of each query, which come first in the workspace.
+/// The size in bytes of the products dy . out of all queries, which are at the start of the
+/// workspace.
 template <typename S>
 size_t expected_bytes(const Attention& at) {
   return static_cast<size_t>(at.batches * at.queries) * sizeof(Wide<S>);

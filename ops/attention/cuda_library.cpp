@@ -1,4 +1,4 @@
-// From steps to specs of attention.
+// Conversion of attention steps to specs of the library.
 #include "ops/attention/cuda_library.h"
 
 #include <fmt/format.h>
@@ -13,15 +13,15 @@
 namespace flow::cuda {
 namespace {
 
-/// [batches, heads, rows, depth] of a shape of two axes or more.
+/// Returns a shape with two or more axes as (batches, heads, rows, depth).
 Shape in_four_axes(const Shape& shape) {
   const int rank = shape.rank();
   const int64_t heads = rank > 3 ? shape[rank - 3] : 1;
   return {shape.elements(0, rank - 2) / heads, heads, shape[rank - 2], shape[rank - 1]};
 }
 
-/// Likewise of a bias for queries of that shape: [batches or 1, heads or 1, queries, keys]. None if
-/// queries, keys, or some of the axes of batches share it, which libraries do not have.
+/// Returns the shape of a bias as (batches or 1, heads or 1, queries, keys), or nothing if queries,
+/// keys or only some of the batch axes share the bias, which libraries do not support.
 std::optional<Shape> bias_in_four_axes(const Shape& bias, const Shape& query, int64_t keys) {
   Shape whole = query;
   for (int axis = 0; axis < query.rank(); ++axis) {
@@ -39,23 +39,23 @@ ops::AttentionOperands places_of(const plan::Step& step,
                                       [&](size_t i) { return operands[i].dtype; });
 }
 
-/// Why no library is asked for the spec; empty: it is.
+/// Returns the reason why the library cannot be used for the spec, or an empty text if it can.
 std::string refusal_of(const AttentionSpec& spec) {
-  // NVIDIA knows of NaN in the gradients, and of wrong results where heads share keys.
+  // NVIDIA reports NaN in the gradients, and wrong results if heads share keys.
   if (spec.query[2] == 1) return "it has a single query";
-  // NVIDIA documents that lengths move the diagonal of the bottom right, and excludes more queries
-  // than keys from windows.
+  // NVIDIA documents that lengths move the bottom-right diagonal, and that windows do not support
+  // more queries than keys.
   if (spec.lengths && spec.window > 0) return "it has lengths and a window";
   if (spec.lengths && spec.bottom_right) return "it has lengths and `align: bottom_right`";
-  // With a bias, cuDNN's gradients can be NaN where scores are below -88 and the last tile of keys
-  // is not full (test_sdpa_negative_lse_bwd of NVIDIA's front end).
+  // With a bias, cuDNN's gradients can be NaN if scores are below -88 and the last tile of keys is
+  // not full (see test_sdpa_negative_lse_bwd in NVIDIA's front end).
   constexpr int64_t kKeys = 128;
   if (spec.bias && spec.pass == AttentionSpec::Pass::kGrad && spec.key[2] % kKeys != 0)
     return fmt::format("it has a bias and {} keys, not a multiple of {}", spec.key[2], kKeys);
   return "";
 }
 
-/// Inputs: query, key, value. Outputs: out, and log_sums, if anybody reads it.
+/// Inputs: query, key, value. Outputs: out, and log_sums if anything reads it.
 AttentionBuffers forward_buffers(const Buffers& b, bool log_sums) {
   return {.query = b.inputs[0],
           .key = b.inputs[1],

@@ -1,4 +1,4 @@
-// Attention by the library, also where a bias or lengths hide keys.
+// Attention by the library, including calls in which a bias or lengths hide keys.
 #pragma once
 
 #include <functional>
@@ -16,18 +16,18 @@ struct AttentionOperand {
   Shape shape;
 };
 
-/// What an attention step, or that of its gradients, asks of the library, if it has these operands
-/// and floats are stored as `dtype`. Or why no library is asked.
+/// Returns the library spec of a step of attention or of its gradients with these operands, if
+/// floats are stored as `dtype`. Otherwise returns the reason why the library cannot be used.
 Expected<AttentionSpec> attention_spec(const plan::Step& step,
                                        std::span<const AttentionOperand> operands, bool log_sums,
                                        DType dtype, MathMode math_mode);
 
-/// The library's kernel for a request of 16-bit operands, or none.
+/// Returns the library's kernel for a request with 16-bit operands, or nothing.
 std::optional<Kernel> find_library_attention(const Request& request);
 
-/// The step of a spec with lengths or a bias by the library's kernel, with what that lacks: lengths
-/// as it takes them, and zeros in place of what it leaves undefined. `buffers_of` gives all of its
-/// buffers but the lengths.
+/// Returns the kernel of a spec with lengths or a bias. It runs the library's kernel, provides
+/// lengths in the library's format, and writes zeros where the library leaves results undefined.
+/// `buffers_of` returns all of the library's buffers except the lengths.
 Kernel prepare_hidden_keys(const Request& request, const AttentionSpec& spec,
                            const AttentionKernel& library,
                            std::function<AttentionBuffers(const Buffers&)> buffers_of);

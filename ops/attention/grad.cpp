@@ -1,4 +1,4 @@
-// Scaled dot product attention: its optional operands, and its gradients.
+// Scaled dot product attention: the layer with its optional operands, and the gradients.
 #include "compiler/grad/common.h"
 #include "ops/attention/problem.h"
 
@@ -7,7 +7,7 @@ namespace {
 
 using ir::ValueId;
 
-/// The primitive, without operands that are left out.
+/// Adds the primitive with the operands that are present.
 ValueId expand_attention(LayerContext& context) {
   std::vector<ValueId> operands;
   AttributeSpans spans = context.spans;

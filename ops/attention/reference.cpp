@@ -1,4 +1,5 @@
-// Reference: scaled dot product attention and its gradients, query by query in double.
+// Reference kernels of scaled dot product attention and its gradients, computed query by query in
+// double.
 #include <cmath>
 #include <limits>
 #include <optional>
@@ -34,7 +35,7 @@ struct Attended : ops::AttentionExtents {
     return (b * queries + i) * keys + j;
   }
 
-  /// Does a query, row i of batch b, see key j?
+  /// Returns true if query i of batch b sees key j.
   bool sees(const Buffers& buffers, int64_t b, int64_t i, int64_t j) const {
     const int64_t last = i + diagonal;
     if (causal && (j > last || j <= last - window)) return false;
@@ -56,7 +57,7 @@ struct Attended : ops::AttentionExtents {
 
   ops::AttentionOperands operands;
   int64_t batches_of_length = 1;
-  Shape scores, mask_shape, bias_shape;  // [..., queries, keys], to which the others broadcast
+  Shape scores, mask_shape, bias_shape;  // the last two broadcast to (..., queries, keys)
   std::optional<LabelCheck> lengths;
 };
 
@@ -67,8 +68,8 @@ double dot(const T* a, const T* b, int64_t n) {
   return sum;
 }
 
-/// scores[j] = scale * query . key j + bias, or -inf where the query does not see it. A bias of
-/// -inf hides a key, whatever that is.
+/// Computes scores[j] = scale * query . key j + bias, or -inf if the query does not see key j. A
+/// bias of -inf hides a key, regardless of the product.
 template <typename T>
 void score(const Attended& at, const Buffers& buffers, int64_t batch, int64_t i, const T* query,
            const T* keys, double* scores) {
@@ -79,7 +80,7 @@ void score(const Attended& at, const Buffers& buffers, int64_t batch, int64_t i,
   }
 }
 
-/// The logarithm of the sum of exp(scores); 0 where all of them are hidden.
+/// Returns the logarithm of the sum of exp(scores), or 0 if all keys are hidden.
 double log_sum_exp(const double* scores, int64_t n) {
   double largest = kHidden, sum = 0;
   for (int64_t j = 0; j < n; ++j) largest = std::max(largest, scores[j]);
@@ -88,7 +89,7 @@ double log_sum_exp(const double* scores, int64_t n) {
   return largest + std::log(sum);
 }
 
-/// sum += factor * x
+/// Computes sum += factor * x.
 template <typename T>
 void add(double factor, const T* x, double* sum, int64_t n) {
   for (int64_t i = 0; i < n; ++i) sum[i] += factor * static_cast<double>(x[i]);
@@ -99,7 +100,7 @@ void store(const double* from, T* to, int64_t n) {
   for (int64_t i = 0; i < n; ++i) to[i] = static_cast<T>(from[i]);
 }
 
-/// One row of the result. `scores` and `sums` have room for those of all keys, and for the row.
+/// Computes one row of the result. `scores` has room for all keys, `sums` for a row of the result.
 template <typename T>
 void attend(const Attended& at, const Buffers& buffers, int64_t row, double* scores, double* sums) {
   const int64_t batch = row / at.queries;
@@ -116,8 +117,8 @@ void attend(const Attended& at, const Buffers& buffers, int64_t row, double* sco
   store(sums, output<T>(buffers, 0) + row * at.value_depth, at.value_depth);
 }
 
-/// Calls f(j, weight, slope) for the keys that a query sees, with the gradients of their scores.
-/// `scores` has room for those of all keys.
+/// Calls f(j, weight, slope) for each key j that a query sees. The slope is the gradient of the
+/// key's score. `scores` has room for all keys.
 template <typename T, typename F>
 void for_slopes(const Attended& at, const Buffers& buffers, int64_t row, double* scores, F f) {
   const int64_t batch = row / at.queries, first_key = batch / at.group * at.keys;
@@ -134,7 +135,8 @@ void for_slopes(const Attended& at, const Buffers& buffers, int64_t row, double*
   }
 }
 
-/// The gradients of batches that share a key. `space` has room for scores, dquery, dkey and dvalue.
+/// Computes the gradients of the batches that share a key. `space` has room for scores, dquery,
+/// dkey and dvalue.
 template <typename T>
 void attend_back(const Attended& at, const Buffers& buffers, int64_t key_batch, double* space) {
   const int64_t first_key = key_batch * at.keys;
@@ -159,7 +161,7 @@ void attend_back(const Attended& at, const Buffers& buffers, int64_t key_batch, 
   store(dvalues, output<T>(buffers, 2) + first_key * at.value_depth, at.keys * at.value_depth);
 }
 
-/// `space` has room for scores and for the bias.
+/// Computes the gradient of the bias. `space` has room for scores and for the bias.
 template <typename T>
 void attend_back_to_bias(const Attended& at, const Buffers& buffers, double* space) {
   double* sums = space + at.keys;

@@ -1,4 +1,4 @@
-// Scaled dot product attention.
+// The records of scaled dot product attention and its gradients.
 #include <cmath>
 #include <optional>
 
@@ -14,7 +14,7 @@ constexpr std::string_view kAttended[] = {"query", "key", "value"};
 constexpr std::string_view kMaskInstead =
     "give an additive mask as `bias`, convert any other mask with `{op: cast, dtype: bool}`";
 
-/// `shape` without its last `dropped` axes, followed by `last`.
+/// Returns `shape` with its last `dropped` axes replaced by `last`.
 Shape with_last_extents(const Shape& shape, int dropped, const Shape& last) {
   return replaced_axes(shape, shape.rank() - dropped, dropped, last);
 }
@@ -29,15 +29,16 @@ struct Attended {
           return of.dtype(i);
         })) {}
 
-  /// 0: the query, 1: the key, 2: the value.
+  /// Returns the shape of the query (0), the key (1) or the value (2).
   const Shape& shape(size_t i) const { return call.shape(at.query + i); }
   int rank() const { return shape(0).rank(); }
-  /// The axis of heads; -1 where there is none that keys could share.
+  /// The axis of heads, along which groups of query heads may share a key head, or -1 if the rank
+  /// is too low.
   int heads() const { return rank() < 4 ? -1 : rank() - 3; }
   bool is_grouped() const { return heads() >= 0 && shape(1)[heads()] != shape(0)[heads()]; }
-  /// [..., T, S], to which the mask and the bias broadcast.
+  /// The shape (..., T, S) to which the mask and the bias broadcast.
   Shape scores() const { return with_last_extents(shape(0), 1, {shape(1)[rank() - 2]}); }
-  /// [..., T, V]
+  /// The shape (..., T, V) of the result.
   Shape out() const { return with_last_extents(shape(0), 1, {shape(2)[rank() - 1]}); }
 
   bool misfit(size_t i, Reason reason, std::string message) const {
@@ -46,7 +47,8 @@ struct Attended {
   }
 };
 
-/// Heads of keys divide those of queries, all other leading dimensions are the query's.
+/// Checks that the number of heads of the key or value divides the query's, and that all other
+/// leading dimensions are the query's.
 bool leading_fit(const Attended& all, size_t i) {
   const Shape &query = all.shape(0), &other = all.shape(i);
   const auto refuse = [&](std::string_view more) {
@@ -88,7 +90,7 @@ bool three_fit(const Attended& all) {
   return true;
 }
 
-/// Does an operand fit that has an element for a query and a key, or for several of them?
+/// Returns true if the operand broadcasts to one element for each query and key.
 bool broadcast_fits(const Attended& all, std::optional<size_t> operand, std::string_view name) {
   if (!operand) return true;
   const Shape scores = all.scores();
@@ -125,7 +127,7 @@ bool window_fits(const Attended& all) {
   return false;
 }
 
-/// Plans give the diagonal of what is aligned at the bottom right.
+/// Checks the attribute `diagonal`, which plans contain if the call is aligned at the bottom right.
 bool diagonal_fits(const Attended& all) {
   const Attribute* diagonal = all.call.attributes().find("diagonal");
   if (!diagonal) return true;
@@ -144,19 +146,21 @@ bool all_fit(const Attended& all) {
          diagonal_fits(all);
 }
 
-/// The axis of the scores that carries the rows of an operand that broadcasts to them.
+/// Returns the axis of the scores that contains the rows of an operand that broadcasts to them.
 int batch_of_broadcast(const Attended& all, size_t operand) {
   const Operand& given = all.call.operand(operand);
   return given.batch_axis < 0 ? given.batch_axis
                               : given.batch_axis + all.rank() - given.shape.rank();
 }
 
-/// Groups of heads share a key: what lies along their axis is computed together.
+/// Drops a batch axis along the heads if groups of heads share a key, since these heads are
+/// computed together.
 int without_shared_heads(const Attended& all, int batch_axis) {
   return all.is_grouped() ? batch_beside(batch_axis, all.heads()) : batch_axis;
 }
 
-/// The batch axis of [..., T], one for each query. Keys mix; so do depths.
+/// The batch axis of a tensor (..., T) with one element per query. A query combines all keys and
+/// all depths.
 int batch_of_queries(const Attended& all) {
   const int last = all.rank() - 1;
   const int query = batch_before(all.call.operand(all.at.query).batch_axis, last);
@@ -170,7 +174,8 @@ int batch_of_queries(const Attended& all) {
   return without_shared_heads(all, batch_axis);
 }
 
-/// Causal attention depends on the places of queries, which a shard of them does not know.
+/// Drops a batch axis along the queries in causal attention with shards, because a shard does not
+/// know the positions of its queries.
 int without_places(const Attended& all, int batch_axis) {
   const bool placed = all.call.attribute<bool>("causal") && all.call.job().shards > 1;
   return placed ? batch_beside(batch_axis, all.rank() - 2) : batch_axis;
@@ -186,7 +191,7 @@ int batch_of_query_grad(const Attended& all) {
   return without_places(all, without_shared_heads(all, common_batch(batch_axis, value)));
 }
 
-/// `align` becomes the last key that query 0 attends to, where it is not key 0.
+/// Replaces `align` by `diagonal`, the last key that query 0 attends to, unless that is key 0.
 void normalize_alignment(Call& call, Attributes& attributes) {
   const bool bottom_right = call.attribute<std::string>("align") == "bottom_right";
   attributes.erase("align");
@@ -198,12 +203,12 @@ void normalize_alignment(Call& call, Attributes& attributes) {
     return;
   }
   const Shape &query = call.shape(0), &key = call.shape(1);
-  if (query.rank() < 2 || key.rank() < 2) return;  // `infer` refuses them
+  if (query.rank() < 2 || key.rank() < 2) return;  // `infer` refuses these shapes
   const int64_t diagonal = key[key.rank() - 2] - query[query.rank() - 2];
   if (diagonal != 0) attributes.set("diagonal", diagonal);
 }
 
-/// Replaces NaN, which stands for the default scale. `infer` refuses a query without a depth.
+/// Replaces a scale of NaN, which stands for the default. `infer` refuses a query without a depth.
 void normalize_attention(Call& call, Attributes& attributes) {
   normalize_alignment(call, attributes);
   const Shape& query = call.shape(0);
@@ -224,7 +229,7 @@ void infer_attention(Call& call) {
   call.result(query.dtype, with_last_extents(query.shape, 1, {}), batch_axis);
 }
 
-/// Do dy and the results of the forward op fit, too?
+/// Returns true if dy and the results of the forward op fit as well.
 bool all_fit_back(const Attended& all) {
   if (!all_fit(all)) return false;
   const Shape out = all.out();
@@ -232,7 +237,8 @@ bool all_fit_back(const Attended& all) {
          all.call.have_shape(5, 6, with_last_extents(all.shape(0), 1, {}));
 }
 
-/// Operands: dy, query, key, value, out, logsumexp, and the optional ones of the forward op.
+/// The shape function of the gradients of query, key and value. The operands are dy, query, key,
+/// value, out, logsumexp, and the optional operands of the forward op.
 void infer_attention_grad(Call& call) {
   const Attended all(call, true);
   if (!all_fit_back(all)) return;
@@ -246,8 +252,9 @@ void infer_attention_grad(Call& call) {
   }
 }
 
-/// The same with a bias. Its gradient is a sum over all scores that read an element. Rows are those
-/// of the query: a bias that alone has some is shared by all queries of a shard.
+/// The shape function of the gradient of the bias, which sums over all scores that read an element.
+/// The rows of the batch are those of the query. If only the bias has rows, all queries of a shard
+/// share it.
 void infer_attention_grad_bias(Call& call) {
   const Attended all(call, true);
   if (!all_fit_back(all)) return;
@@ -263,7 +270,7 @@ void infer_attention_grad_bias(Call& call) {
               has_rows && !keeps ? Combine::kSum : Combine::kNone);
 }
 
-/// Of the gradients.
+/// The attributes of the gradients.
 std::vector<AttributeSpec> attention_grad_attributes() {
   return {{"causal", AttributeType::kBool, "false",
            "let query i attend to keys 0 to i only, or as `align` says"},
@@ -288,7 +295,7 @@ std::vector<AttributeSpec> attention_attributes() {
   return attributes;
 }
 
-/// Of a call that is aligned at the bottom right.
+/// An attribute of calls that are aligned at the bottom right.
 PlanAttribute diagonal_in_plans() {
   return {.name = "diagonal", .kind = Kind::kOffset, .optional = true};
 }
@@ -322,7 +329,7 @@ OperandSpec attention_lengths(LimitRule limit) {
       "lengths", "(N), integers in [0, S]: the keys of each row; later ones are hidden", limit);
 }
 
-/// dy to logsumexp, followed by `more`.
+/// The operands dy to logsumexp, followed by `more`.
 std::vector<OperandSpec> gradient_operands(std::vector<OperandSpec> more) {
   std::vector<OperandSpec> operands = {{"dy", "(..., T, V)"},
                                        {"query", "(..., T, D)"},
@@ -334,8 +341,8 @@ std::vector<OperandSpec> gradient_operands(std::vector<OperandSpec> more) {
   return operands;
 }
 
-/// A score for each query and key; each made from `depths` of the two and `value_depths` of the
-/// value.
+/// The operations for all pairs of a query and a key. Each pair needs `depths` dot products over
+/// the depth of the query and `value_depths` over the depth of the value.
 double flops_of(const Shape& query, const Shape& key, const Shape& value, double depths,
                 double value_depths) {
   const int last = key.rank() - 1;
@@ -349,12 +356,12 @@ double attention_flops(std::span<const Shape> operands, const Shape&, const Attr
   return flops_of(operands[0], operands[1], operands[2], 1, 1);
 }
 
-/// It computes the scores again.
+/// The gradients also recompute the scores.
 double attention_grad_flops(std::span<const Shape> operands, const Shape&, const Attributes&) {
   return flops_of(operands[1], operands[2], operands[3], 3, 2);
 }
 
-/// Nor does it keep them for the gradient of the bias.
+/// The gradient of the bias recomputes the scores as well.
 double attention_grad_bias_flops(std::span<const Shape> operands, const Shape&, const Attributes&) {
   return flops_of(operands[1], operands[2], operands[3], 1, 1);
 }

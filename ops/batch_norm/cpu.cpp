@@ -1,6 +1,6 @@
-// Batch normalization: y = (x - mean) / sqrt(variance + epsilon) * gamma + beta over channels, the
-// gradients, and the moving statistics. Sums are those of pieces (channels.h), added up in order
-// in float64, then those of ranks.
+// Batch normalization over channels: y = (x - mean) / sqrt(variance + epsilon) * gamma + beta, the
+// gradients, and the moving statistics. Sums are computed for pieces (see channels.h), then added
+// in order in float64, then combined over ranks.
 #include <cmath>
 
 #include "ops/batch_norm/cpu_loops.h"
@@ -12,8 +12,8 @@
 namespace flow::cpu::fast {
 namespace {
 
-/// A call's sizes, and what it keeps in the workspace: two partial sums for each chunk and channel,
-/// then five vectors of C.
+/// The sizes of a call and the layout of its workspace: two partial sums for each chunk and
+/// channel, then five vectors of C elements.
 class Normalization {
  public:
   explicit Normalization(const Request& request)
@@ -40,7 +40,7 @@ class Normalization {
   double inverse(float variance) const {
     return 1 / std::sqrt(static_cast<double>(variance) + epsilon_);
   }
-  /// The factor of a channel, the same bits in each pass over it.
+  /// The factor of a channel, which is bit-identical in every pass over the channel.
   float factor(float gamma, float variance) const {
     return static_cast<float>(static_cast<double>(gamma) * inverse(variance));
   }
@@ -64,13 +64,14 @@ class Normalization {
   int threads_;
 };
 
-/// The vectors of channel constants from where a piece's channels start.
+/// The constants of the channels starting with `channel`.
 PerChannel from_channel(const PerChannel& k, int64_t channel) {
   return {k.center + channel, k.factor + channel, k.term + channel, k.mean + channel,
           k.slope + channel};
 }
 
-/// Mean and variance of all chunks' elements: the variance within chunks, and that of their means.
+/// Returns mean and variance of the elements of all chunks. The variance combines the variances
+/// within chunks and the variance of their means.
 RankChannels::Pair joined(const Normalization& n, const double* means, const double* squares,
                           int64_t c) {
   double sum = 0, within = 0, between = 0;
@@ -91,7 +92,7 @@ double total(const Normalization& n, const double* partials, int64_t c) {
   return sum;
 }
 
-/// A relu behind it is done on the way.
+/// Returns true if the next op is a relu, which the kernel then computes as well.
 bool starts_with_relu(const Request& request) {
   return !request.step.epilogue.empty() &&
          request.step.epilogue[0].op->epilogue == ops::Epilogue::kRelu;
@@ -104,7 +105,8 @@ void normalize_all(const Normalization& n, const PerChannel& k, bool rectify, co
   });
 }
 
-/// center, factor and term from operands `first` (gamma and beta) and `statistics` on.
+/// Sets center, factor and term of all channels. Gamma and beta are the operands starting at
+/// `first`, mean and variance those starting at `statistics`.
 void set_normal(const Normalization& n, const PerChannel& k, const Buffers& b, size_t first,
                 size_t statistics) {
   const float *gamma = input<float>(b, first), *beta = input<float>(b, first + 1);
@@ -221,7 +223,7 @@ Kernel prepare_batch_norm_grad(const Request& request) {
   return kernel;
 }
 
-/// Moving averages take in the statistics of one batch.
+/// Updates the moving averages with the statistics of one batch.
 Kernel prepare_move_statistics(const Request& request) {
   const double momentum = request.step.attributes.get<double>("momentum");
   const double unbias = request.step.attributes.get<double>("unbias");

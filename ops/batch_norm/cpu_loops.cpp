@@ -1,4 +1,5 @@
-// The loops of batch normalization over a piece's elements, compiled for what the CPU has.
+// The loops of batch normalization over the elements of a piece, compiled for the instruction sets
+// of the CPU.
 #include "ops/batch_norm/cpu_loops.h"
 
 #include <algorithm>
@@ -16,12 +17,13 @@ template <bool kRectify>
   return kRectify && y <= 0 ? 0 : y;
 }
 
-/// A few sums for each channel of a piece whose channels are innermost.
+/// Sums for each channel of a piece whose channels are innermost.
 template <size_t kSums>
 using RowSums = float[kSums][ChannelPieces::kMostInnermost];
 
-/// sums[k][c] = what add_row(offset of a row, RowSums) adds up for all rows: in float over a few of
-/// them, then in float64. A long float sum of like terms, as an image's background gives, drifts.
+/// Computes sums[k][c], the totals of what add_row(offset of a row, RowSums) adds for each row. It
+/// adds a few rows in float, then these partial sums in float64, because a long float sum of
+/// similar terms, such as an image's background, accumulates rounding errors.
 template <size_t kSums, typename AddRow>
 [[gnu::always_inline]] inline void sum_rows(const ChannelPiece& p,
                                             const std::array<double*, kSums>& sums,
@@ -40,7 +42,7 @@ template <size_t kSums, typename AddRow>
   }
 }
 
-/// What is applied to the elements of one channel.
+/// The constants that are applied to the elements of one channel.
 struct ChannelConstants {
   float center, factor, term, mean, slope;
 };
@@ -49,7 +51,7 @@ struct ChannelConstants {
   return {k.center[c], k.factor[c], k.term[c], k.mean[c], k.slope[c]};
 }
 
-/// Calls f(i, its channel's constants) for the elements i of a piece.
+/// Calls f(i, constants of its channel) for each element i of a piece.
 template <typename F>
 [[gnu::always_inline]] inline void for_elements(const ChannelPiece& p, const PerChannel& k, F f) {
   for (int64_t row = 0, at = 0; row < p.rows; ++row, at += p.row_stride) {
@@ -67,7 +69,7 @@ template <typename F>
   }
 }
 
-/// y = (x - center) factor + term, and relu of it.
+/// Computes y = (x - center) factor + term, optionally followed by relu.
 template <bool kRectify>
 [[gnu::always_inline]] inline void normalize_piece(const ChannelPiece& p, const PerChannel& k,
                                                    const float* x, float* y) {
@@ -76,15 +78,15 @@ template <bool kRectify>
   });
 }
 
-/// dy where relu has passed it on: where the result, computed anew with the same bits, is not 0 or
-/// less.
+/// Returns dy, or 0 if a relu followed and its input was 0 or less. The input is recomputed
+/// bit-identically.
 template <bool kRectified>
 [[gnu::always_inline]] inline float passed(float dy, float x, float center, float factor,
                                            float term) {
   return kRectified && normal<false>(x, center, factor, term) <= 0 ? 0 : dy;
 }
 
-/// Sums of dy, and of dy times x's distance from its mean.
+/// Computes the sums of dy, and of dy times the difference of x from its mean.
 template <bool kRectified>
 [[gnu::always_inline]] inline void gradients_of_rows(const ChannelPiece& p, const PerChannel& k,
                                                      const float* dy, const float* x, double* sums,
@@ -131,7 +133,7 @@ template <bool kRectified>
     gradients_of_runs<kRectified>(p, k, dy, x, sums, products);
 }
 
-/// dx = factor (dy - mean - (x - center) slope)
+/// Computes dx = factor (dy - mean - (x - center) slope).
 template <bool kRectified>
 [[gnu::always_inline]] inline void differentiate_piece(const ChannelPiece& p, const PerChannel& k,
                                                        const float* dy, const float* x, float* dx) {

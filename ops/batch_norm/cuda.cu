@@ -1,7 +1,7 @@
-// Batch normalization over [outer, channels, inner]: y = (x - mean) / sqrt(variance + epsilon) *
-// gamma + beta, to which a residual may be added before a ReLU, and its gradients. Sums are cut
-// into chunks by the shape alone and added up in fixed trees, in float64. x, y and their gradients
-// may have 16 bits; vectors along the channels, and what is computed, have 32 then.
+// Batch normalization over (outer, channels, inner): y = (x - mean) / sqrt(variance + epsilon) *
+// gamma + beta, with an optional residual and ReLU, and its gradients. Sums are split into chunks
+// that depend only on the shape, and are added in fixed trees in float64. x, y and their gradients
+// may have 16 bits; vectors along the channels and the computation then have 32 bits.
 #include <cmath>
 
 #include "ops/batch_norm/cuda_statistics.h"
@@ -19,8 +19,8 @@
 namespace flow::cuda {
 namespace {
 
-/// x - x0 and its square, x0 being the channel's first element: the variance is no small difference
-/// of large numbers.
+/// x - x0 and its square, where x0 is the channel's first element. With this shift, the variance is
+/// not a small difference of large numbers.
 template <typename T>
 struct Distances {
   const T* x;
@@ -30,15 +30,15 @@ struct Distances {
   }
 };
 
-/// y = (x - center) factor + term
+/// The function y = (x - center) factor + term.
 template <typename T>
 struct Line {
   T center, factor, term;
   __device__ T operator()(T x) const { return (x - center) * factor + term; }
 };
 
-/// What is applied to the elements of a channel, vectors of C in the workspace; `mean` and `slope`
-/// are the gradient's.
+/// The constants of each channel, as vectors of C elements in the workspace. `mean` and `slope` are
+/// used only by the gradient.
 template <typename T>
 struct PerChannel {
   T *center, *factor, *term, *mean, *slope;
@@ -46,13 +46,13 @@ struct PerChannel {
   __device__ Line<T> line(int64_t c) const { return {center[c], factor[c], term[c]}; }
 };
 
-/// dy, or where it is that of a relu: what that has passed on.
+/// Returns dy, or 0 if a relu followed and its input was 0 or less.
 template <typename T>
 __device__ T passed(bool rectified, const Line<T>& line, T dy, T x) {
   return rectified && line(x) <= 0 ? T{0} : dy;
 }
 
-/// dy, and dy times x's distance from its mean.
+/// dy, and dy times the difference of x from its mean.
 template <typename T>
 struct GradientTerms {
   const T *dy, *x;
@@ -71,14 +71,14 @@ __device__ inline double inverse_of(double variance, double epsilon) {
   return 1 / ::sqrt(variance + epsilon);
 }
 
-/// The factor of a channel, the same bits in each pass over it.
+/// The factor of a channel, which is bit-identical in every pass over the channel.
 template <typename T>
 __device__ T factor_of(T gamma, T variance, double epsilon) {
   return static_cast<T>(static_cast<double>(gamma) *
                         inverse_of(static_cast<double>(variance), epsilon));
 }
 
-/// A warp for each channel.
+/// Computes the statistics and constants of each channel with one warp per channel.
 template <typename T>
 __global__ void finish_moments(Channels channels, double epsilon, const Pair* parts, const T* x,
                                const Wide<T>* gamma, const Wide<T>* beta, PerChannel<Wide<T>> k,
@@ -112,10 +112,10 @@ __global__ void finish_gradients(Channels channels, double epsilon, const Pair* 
 template <typename T>
 struct Operands {
   const T *gamma, *beta, *mean, *variance;
-  const T *dgamma, *dbeta;  // null but for the gradient
+  const T *dgamma, *dbeta;  // used only by the gradient, otherwise null
 };
 
-/// A thread for each channel.
+/// Computes the constants of each channel with one thread per channel.
 template <typename T>
 __global__ void prepare_channels(Channels channels, double epsilon, Operands<T> from,
                                  PerChannel<T> k) {
@@ -131,7 +131,7 @@ __global__ void prepare_channels(Channels channels, double epsilon, Operands<T> 
   }
 }
 
-/// Adjacent elements, loaded and stored as one.
+/// Adjacent elements that are loaded and stored together.
 template <typename T, int kCount>
 struct alignas(kCount * sizeof(T) < 16 ? kCount * sizeof(T) : 16) Several {
   static constexpr int kSize = kCount;
@@ -142,10 +142,11 @@ struct alignas(kCount * sizeof(T) < 16 ? kCount * sizeof(T) : 16) Several {
   }
 };
 
-/// Elements of kChannels channels, one after another, or all of one.
+/// Normalizes the elements of a piece, which belong to kChannels successive channels (one element
+/// each) or all to one channel.
 template <typename T>
 struct Normalize {
-  const T *x, *residual;  // null without one
+  const T *x, *residual;  // null if there is no residual
   PerChannel<Wide<T>> k;
   bool rectifies;
 
@@ -205,8 +206,8 @@ struct Differentiate {
   }
 };
 
-/// The n pieces of the result, of kCount elements each, in kChannels channels: a thread has what is
-/// applied in registers.
+/// Computes the n pieces of the result, with kCount elements in kChannels channels each. A thread
+/// keeps the constants of its channels in registers.
 template <typename T, int kCount, int kChannels, typename F>
 __global__ void apply(Channels channels, T* out, int64_t n, F f) {
   using Piece = Several<T, kCount>;
@@ -216,7 +217,8 @@ __global__ void apply(Channels channels, T* out, int64_t n, F f) {
   }
 }
 
-/// The geometry of a step, its workspace (parts, then vectors of C), and its launches.
+/// The geometry of a step, its workspace (partial sums, then vectors of C elements), and its
+/// launches.
 class Normalization {
  public:
   explicit Normalization(const Request& request)
@@ -225,7 +227,7 @@ class Normalization {
     const Shape& x = request.inputs[0].shape;
     const auto axis = static_cast<int>(attribute<int64_t>(request, "axis"));
     channels_ = {x.elements(0, axis), x[axis], x.elements(axis + 1, x.rank())};
-    // Enough blocks to fill a large device, none of few terms.
+    // Enough blocks to fill a large device, but at least kLeast terms per chunk.
     constexpr int64_t kFull = 1024, kLeast = 2048;
     const int64_t blocks =
         channels_.by_columns ? ceil_div(channels_.channels, kColumns) : channels_.channels;
@@ -300,7 +302,7 @@ class Normalization {
   size_t element_;
 };
 
-/// A kernel whose launch is body(T{}, n, buffers, state).
+/// Returns a kernel whose launch is body(T{}, n, buffers, state).
 template <typename Body>
 Kernel for_step(const Request& request, Body body) {
   const Normalization n(request);
@@ -310,14 +312,14 @@ Kernel for_step(const Request& request, Body body) {
   });
 }
 
-/// No kernel exchanges statistics between ranks.
+/// Throws if the step is synchronized, because no CUDA kernel exchanges statistics between ranks.
 void refuse_synchronized(const Request& request) {
   if (request.shards > 1 && request.step.attributes.has("synchronized"))
     throw RunError("synchronized batch normalization is not supported on GPUs",
                    "write `synchronized: false`, or use --device cpu");
 }
 
-/// What follows the normalization.
+/// The ops that follow the normalization in the same kernel: a sum, a relu, or both.
 struct Following {
   bool sums, rectifies;
 

@@ -1,4 +1,4 @@
-// move_statistics: the moving averages of many layers in one launch.
+// move_statistics: the kernel that updates the moving averages of many layers in one launch.
 #include "ops/batch_norm/cuda_statistics.h"
 
 #include "ops/core/cuda_launch.cuh"
@@ -8,9 +8,9 @@
 namespace flow::cuda {
 namespace {
 
-constexpr int kMostLayers = 48;  // of one launch: tables are kernel parameters, 4096 bytes at most
+constexpr int kMostLayers = 48;  // layers per launch; kernel parameters have at most 4096 bytes
 
-/// A layer; vectors of `channels`.
+/// The statistics of a layer, as vectors of `channels` elements.
 struct Layer {
   const std::byte *mean, *variance, *moving_mean, *moving_variance;
   std::byte *updated_mean, *updated_variance;
@@ -21,7 +21,7 @@ struct Layers {
   Layer entries[kMostLayers];
 };
 
-/// A block for each layer.
+/// Updates the moving averages with one block per layer.
 template <typename T>
 __global__ void move(Layers layers, double momentum, double unbias) {
   const Layer& layer = layers.entries[blockIdx.x];

@@ -1,4 +1,4 @@
-// The moving averages of batch_norm.
+// The updates of batch_norm's moving averages.
 #pragma once
 
 #include "runtime/cuda/loops/kernel.h"

@@ -1,5 +1,4 @@
-// Batch normalization: the layer, with the statistics that it keeps, and the gradients of its
-// primitives.
+// Batch normalization: the layer with its moving statistics, and the gradients of its primitives.
 #include <algorithm>
 
 #include "compiler/grad/common.h"
@@ -9,23 +8,23 @@ namespace {
 
 using ir::ValueId;
 
-/// The value of a variable after the calls of the layer so far.
+/// Returns the value of a variable after the calls of the layer so far.
 ValueId latest(const ir::Graph& graph, ValueId variable) {
   const ValueId updated = graph.variable_of(variable)->updated;
   return updated.valid() ? updated : variable;
 }
 
-/// Do shards have different rows of each channel?
+/// Returns true if shards have different rows of each channel.
 bool shards_have_rows(const ir::Graph& graph, const ir::Value& x, int axis) {
   return graph.shards > 1 && x.batch_axis >= 0 && x.batch_axis != axis;
 }
 
-/// The moving statistics take in those of this call, each of `count` values. `normalized`: the
-/// first result of batch_norm.
+/// Updates the moving statistics with those of this call, which cover `count` values per channel.
+/// `normalized` is the first result of batch_norm.
 void move_statistics(const LayerContext& context, ValueId normalized, int64_t count,
                      ValueId moving_mean, ValueId moving_variance) {
   ir::Graph& graph = context.builder.graph();
-  // The variance of a sample is that of where it comes from times (n - 1) / n.
+  // The unbiased estimate of the variance is the variance of the sample times n / (n - 1).
   const double unbias = static_cast<double>(count) / static_cast<double>(count - 1);
   const ValueId moved = context.builder.add(
       "move_statistics", graph[moving_mean].name + ":update",
@@ -71,7 +70,7 @@ ValueId expand_batch_normalization(LayerContext& context) {
   return y;
 }
 
-/// The gradients of gamma and beta are sums that the gradient of x is made from, too.
+/// Adds the gradients of batch_norm. The gradient of x reads the gradients of gamma and beta.
 std::vector<ValueId> batch_norm_gradient(GradientContext& context) {
   std::vector<ValueId> operands = {context.gradient(), context.operand(0), context.operand(1),
                                    context.operand(2), context.result(1),  context.result(2)};
@@ -91,8 +90,9 @@ std::vector<ValueId> batch_norm_gradient(GradientContext& context) {
   return gradients;
 }
 
-/// With given statistics the result is linear in x. Where r = 1 / sqrt(variance + epsilon):
-/// dx = dy gamma r, dmean = -dbeta gamma r, dvariance = -dgamma gamma r r / 2.
+/// Adds the gradients of batch_norm_predict, which is linear in x because the statistics are given.
+/// With r = 1 / sqrt(variance + epsilon): dx = dy gamma r, dmean = -dbeta gamma r, dvariance =
+/// -dgamma gamma r r / 2.
 std::vector<ValueId> batch_norm_predict_gradient(GradientContext& context) {
   const ir::Attribute& axis = *context.node.attributes.find("axis");
   const ir::Attribute& epsilon = *context.node.attributes.find("epsilon");

@@ -1,4 +1,5 @@
-// Reference: batch normalization over [outer, channels, inner], its gradients, moving statistics.
+// Reference kernels of batch normalization over (outer, channels, inner), its gradients and its
+// moving statistics.
 #include <cmath>
 
 #include "runtime/cpu/backend/families.h"
@@ -20,7 +21,8 @@ struct Normalization {
   double normal(double x, double mean, double variance, double gamma, double beta) const {
     return (x - mean) * inverse(variance) * gamma + beta;
   }
-  /// Operand 0 of a gradient, of channel c: 0 where relu has passed none on.
+  /// Returns element i of dy, which belongs to channel c, or 0 if a relu followed and its input was
+  /// 0 or less.
   template <typename T>
   double gradient(const Buffers& b, int64_t c, int64_t i) const {
     const double y = normal(double_at<T>(b, 1, i), double_at<T>(b, 4, c), double_at<T>(b, 5, c),
@@ -28,7 +30,7 @@ struct Normalization {
     return rectified && y <= 0 ? 0 : double_at<T>(b, 0, i);
   }
 
-  /// Calls f(i) with the number of each element of channel c.
+  /// Calls f(i) with the index of each element of channel c.
   template <typename F>
   void for_channel(int64_t c, F f) const {
     for (int64_t outer = 0; outer < view.outer; ++outer)
@@ -40,7 +42,7 @@ struct Normalization {
   bool rectified;
 };
 
-/// A kernel that calls body(n, T{}, buffers, c) for each channel c.
+/// Returns a kernel that calls body(n, T{}, buffers, c) for each channel c.
 template <typename Body>
 Kernel for_each_channel(const Request& request, Body body) {
   Kernel kernel;
@@ -52,7 +54,7 @@ Kernel for_each_channel(const Request& request, Body body) {
   return kernel;
 }
 
-/// Those of this rank's elements.
+/// Returns mean and variance of this rank's elements of channel c.
 template <typename T>
 RankChannels::Pair moments_of(const Normalization& n, const Buffers& b, int64_t c) {
   const auto count = static_cast<double>(n.view.count());
@@ -117,7 +119,8 @@ Kernel prepare_batch_norm_grad_affine(const Request& request) {
       });
 }
 
-/// `sums`: dgamma and dbeta, over `count` elements.
+/// Computes dx of channel c. `sums` contains dgamma and dbeta, which are sums over `count`
+/// elements.
 template <typename T>
 void differentiate(const Normalization& n, const Buffers& b, int64_t c, double count,
                    RankChannels::Pair sums) {

@@ -1,12 +1,12 @@
-// Batch normalization: the layer and its primitives, one for train jobs with its gradients, one for
-// predict jobs.
+// The records of batch normalization: the layer, a primitive for train jobs with its gradients, and
+// a primitive for predict jobs.
 #include "ops/core/families.h"
 
 namespace flow::ops {
 namespace {
 
-/// Of what is normalized over all axes but `axis`: of the whole batch, or by each shard of its own
-/// rows.
+/// The batch axis of a tensor that is normalized over all axes except `axis`. Normalization
+/// combines the rows of the whole batch, or with shards only the rows of each shard.
 int normalized_batch(const Call& call, int batch_axis, int axis) {
   return call.job().shards > 1 ? batch_axis : batch_along(batch_axis, axis);
 }
@@ -28,7 +28,8 @@ void infer_batch_norm_predict(Call& call) {
   if (axis && call.have_shape(1, 5, {call.shape(0)[*axis]})) infer_like_operand(call);
 }
 
-/// dy and x of one shape, then vectors along the channels.
+/// Returns the axis if dy and x have the same shape and the other operands are vectors along the
+/// channels; otherwise reports it.
 std::optional<int> axis_of_batch_norm_grad(Call& call, size_t operands) {
   const auto axis = axis_of(call);
   if (!axis || !call.have_shape(1, 2, call.shape(0)) ||
@@ -73,7 +74,7 @@ std::vector<AttributeSpec> batch_norm_grad_attributes() {
   return attributes;
 }
 
-/// Each rank has a shard, and they exchange what they sum up.
+/// An attribute of calls in which each rank has a shard and the ranks exchange their sums.
 PlanAttribute synchronized_in_plans() {
   return {.name = "synchronized", .kind = Kind::kFlag, .optional = true};
 }

@@ -1,4 +1,4 @@
-// bias_add: y = x + bias along one axis, which is the innermost one of a channels-last tensor.
+// bias_add: y = x + bias along one axis, which is the innermost axis of a channels-last tensor.
 // bias_add_grad: the sum of dy over all other axes.
 #include "runtime/cpu/backend/families.h"
 #include "runtime/cpu/loops/channels.h"
@@ -8,7 +8,7 @@
 namespace flow::cpu::fast {
 namespace {
 
-/// y[row, c] = x[row, c] + bias[c]
+/// Computes y[row, c] = x[row, c] + bias[c].
 FLOW_VECTORIZED void add_bias_to_rows(const float* x, const float* bias, float* y, int64_t rows,
                                       int64_t channels) {
   for (int64_t row = 0; row < rows; ++row, x += channels, y += channels) {
@@ -17,7 +17,7 @@ FLOW_VECTORIZED void add_bias_to_rows(const float* x, const float* bias, float* 
   }
 }
 
-/// y[i] = x[i] + bias
+/// Computes y[i] = x[i] + bias.
 FLOW_VECTORIZED void add_bias_to_run(const float* x, float bias, float* y, int64_t n) {
 #pragma omp simd
   for (int64_t i = 0; i < n; ++i) y[i] = x[i] + bias;

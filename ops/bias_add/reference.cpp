@@ -1,4 +1,4 @@
-// Reference: a bias along one axis, and its gradient.
+// Reference kernels of bias_add and its gradient.
 #include "ops/core/reference_loops.h"
 #include "runtime/cpu/backend/families.h"
 #include "runtime/cpu/loops/operands.h"

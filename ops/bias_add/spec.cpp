@@ -1,10 +1,10 @@
-// Adding a vector along one axis.
+// The records of bias_add, which adds a vector along one axis, and of its gradient.
 #include "ops/core/families.h"
 
 namespace flow::ops {
 namespace {
 
-/// The axis for which the bias would do.
+/// Returns a hint that names an axis that the bias fits, if there is one.
 std::string other_axis_hint(const Shape& x, const Shape& bias) {
   for (int axis = 0; axis < x.rank(); ++axis)
     if (bias == Shape{x[axis]}) return fmt::format("write `axis: {}`", axis);

@@ -1,12 +1,13 @@
-// The functors of binary ops and of their gradients (binary.def lists them), as loops of every kind
-// inline them.
+// The functors of binary ops and of their gradients (listed in binary.def), in a form that all
+// kinds of loops can inline.
 #pragma once
 
 #include "ops/unary/unary.h"
 
 namespace flow::functions {
 
-// Of floats: the operands are called a and b, or otherwise.
+// Functors of floats. The macro arguments are the functor's name, the names of its operands, and
+// its value.
 #define FLOW_PAIR(Function, a, b, value)                       \
   template <typename T>                                        \
   struct Function {                                            \
@@ -18,7 +19,7 @@ namespace flow::functions {
     FLOW_INLINE T operator()(T dy, T a, T b) const { return value; } \
   }
 
-// Integers wrap around, as NumPy's do.
+// Functors of floats or integers. Integers wrap around, as in NumPy.
 #define FLOW_WRAPPING(Function, op)                                                  \
   template <typename T>                                                              \
   struct Function {                                                                  \
@@ -35,14 +36,14 @@ FLOW_WRAPPING(Subtract, -);
 FLOW_WRAPPING(Multiply, *);
 FLOW_PAIR(Divide, a, b, a / b);
 
-// CPUs trap where integers are divided by 0, and where the least one is divided by -1.
+// CPUs trap if an integer is divided by 0, or if the smallest integer is divided by -1.
 
 template <typename T>
 FLOW_INLINE bool is_minus_one(T x) {
   return std::is_signed_v<T> && x == static_cast<T>(-1);
 }
 
-/// The remainder of a division that rounds toward 0; 0 where integers are divided by 0.
+/// The remainder of a division that rounds toward 0. It is 0 for integers divided by 0.
 template <typename T>
 struct Fmod {
   FLOW_INLINE T operator()(T a, T b) const {
@@ -53,13 +54,14 @@ struct Fmod {
   }
 };
 
-/// Does a division that rounds down take one off the quotient, and leave b more?
+/// Returns true if rounding the quotient down, instead of toward 0, decreases it by one and adds b
+/// to the remainder.
 template <typename T>
 FLOW_INLINE bool rounds_down(T remainder, T b) {
   return remainder != T{0} && is_negative(remainder) != is_negative(b);
 }
 
-/// A zero has the sign of b.
+/// The remainder of a division that rounds down. A zero has the sign of b.
 template <typename T>
 struct Mod {
   FLOW_INLINE T operator()(T a, T b) const {
@@ -72,7 +74,8 @@ struct Mod {
   }
 };
 
-/// Of floats, by the remainder, which is exact: a / b may be rounded up to a whole number.
+/// The quotient rounded down. For floats it is computed from the remainder, which is exact, because
+/// a / b may be rounded up to an integer.
 template <typename T>
 struct FloorDivide {
   FLOW_INLINE T operator()(T a, T b) const {
@@ -88,7 +91,7 @@ struct FloorDivide {
   }
 };
 
-/// NaN where either is.
+/// The larger of two numbers, or NaN if either is NaN.
 template <typename T>
 struct Maximum {
   FLOW_INLINE T operator()(T a, T b) const {
@@ -105,7 +108,8 @@ struct Minimum {
   }
 };
 
-/// Of integers with a negative exponent, the quotient cut off to an integer, and 0 of 0.
+/// The power a^b. For integers with a negative exponent, it is 1 / a^-b rounded toward 0, and 0 if
+/// a is 0.
 template <typename T>
 struct Pow {
   FLOW_INLINE T operator()(T a, T b) const {
@@ -131,16 +135,17 @@ struct Pow {
   }
 };
 
-/// With respect to a; 0 of a constant 1.
+/// The gradient with respect to a. It is 0 if b is 0, because the power is then constant.
 FLOW_PAIR_GRADIENT(PowGradientBase, a, b, b == T(0) ? T(0) : dy * (b * std::pow(a, b - T(1))));
 
-/// With respect to b; 0 where the power is 0 for all b around.
+/// The gradient with respect to b. It is 0 if a is 0 and b is not negative, because the power is
+/// then 0 for all nearby b.
 FLOW_PAIR_GRADIENT(PowGradientExponent, a, b,
                    a == T(0) && b >= T(0) ? T(0) : dy * (std::pow(a, b) * std::log(a)));
 
 FLOW_PAIR(SquaredDifference, a, b, (a - b) * (a - b));
 
-// The gradients of differences are those with respect to a.
+// The gradients of differences are gradients with respect to a.
 
 FLOW_PAIR_GRADIENT(SquaredDifferenceGradient, a, b, (T(2) * (a - b)) * dy);
 
@@ -176,13 +181,14 @@ struct SmoothL1Gradient {
   }
 };
 
-/// -z ln s - (1 - z) ln(1 - s) with s = sigmoid(x), which is max(x, 0) - x z + ln(1 + e^-|x|).
+/// -z ln s - (1 - z) ln(1 - s) with s = sigmoid(x), which equals max(x, 0) - x z + ln(1 + e^-|x|).
 FLOW_PAIR(SigmoidCrossEntropy, z, x, math::softplus(x) - x * z);
 
-/// With respect to x.
+/// The gradient with respect to x.
 FLOW_PAIR_GRADIENT(SigmoidCrossEntropyGradient, z, x, (math::sigmoid(x) - z) * dy);
 
-// Integers of any two dtypes compare by value: the widest are signed.
+// Functors of two integers of any dtypes, which compare by value; this works because the widest
+// dtype is signed.
 
 #define FLOW_COMPARED(Function, op)               \
   struct Function {                               \

@@ -1,6 +1,5 @@
-// Arithmetic of numbers that broadcast, and scale; comparisons of two floats of one dtype, two
-// integers of any dtypes, or two bools -> bool; what connects bools; and where, which chooses by
-// them.
+// Arithmetic of numbers that broadcast, and `scale`; comparisons of two floats of the same dtype,
+// two integers of any dtypes, or two bools; the logical ops; and `where`, which selects by a bool.
 #include <algorithm>
 #include <array>
 #include <functional>
@@ -28,10 +27,10 @@ Kernel compare_as(const Request& request) {
   });
 }
 
-/// Elements widened at a time: two arrays of them stay in the first cache.
+/// The number of elements that are widened at a time. Two arrays of this size fit in the L1 cache.
 constexpr int64_t kWidened = 512;
 
-/// wide[i] = x[i * stride], of any integer dtype, for i below n.
+/// Sets wide[i] = x[i * stride] for i below n, where x has any integer dtype.
 void widen(DType dtype, const std::byte* x, int64_t first, int64_t stride, int64_t n,
            int64_t* wide) {
   visit_integer(dtype, [&]<typename T>(T) {
@@ -40,7 +39,8 @@ void widen(DType dtype, const std::byte* x, int64_t first, int64_t stride, int64
   });
 }
 
-/// Of integers of two dtypes, by value. A loop for each pair of them would be a hundred.
+/// Compares integers of two dtypes by value. The integers are widened first, because separate loops
+/// for all pairs of dtypes would be about a hundred.
 template <typename F>
 Kernel compare_widened(const Request& request) {
   return broadcast_kernel(request, [a = request.inputs[0].dtype, b = request.inputs[1].dtype](
@@ -72,7 +72,7 @@ Kernel compare(const Request& request) {
   return visit_integer(a, [&]<typename T>(T) { return compare_as<F, T, T>(request); });
 }
 
-/// Elements of one size are chosen alike, whatever they mean.
+/// Selects between the elements of two tensors. All dtypes of the same size share a kernel.
 template <typename T>
 Kernel choose(const Request& request) {
   return broadcast_kernel(request, [](const Block& block, const Buffers& buffers) {
@@ -95,7 +95,8 @@ Kernel prepare_where(const Request& request) {
 
 }  // namespace
 
-// A loop of each function, since not every compiler clones templates for what the CPU has.
+// One loop for each function, because not every compiler clones templates for several instruction
+// sets.
 #define FLOW_PAIR_FUNCTOR(op, Function)                                                       \
   FLOW_VECTORIZED void run_block(functions::Function<float> f, const Broadcast::Block& block, \
                                  const float* a, const float* b, float* y) {                  \

@@ -1,5 +1,5 @@
-// Kernels of functions of two or three numbers that broadcast: binary.def lists them. They go over
-// memory as it lies, so any layout will do that all operands share.
+// Kernels of the functions of two or three numbers that broadcast (listed in binary.def). They
+// process elements in memory order, so they support any layout that all operands share.
 #pragma once
 
 #include "ops/binary/binary.h"
@@ -8,7 +8,8 @@
 
 namespace flow::cpu::fast {
 
-// run_block(f, block, a, b, y), or with c: y = f(a, b) over a block, compiled for what the CPU has.
+// Declares run_block(f, block, a, b, y) and the variant with c, which compute y = f(a, b) or y =
+// f(a, b, c) over a block, compiled for the instruction sets of the CPU.
 #define FLOW_PAIR_FUNCTOR(op, Function)                                                       \
   void run_block(functions::Function<float> f, const Broadcast::Block& block, const float* a, \
                  const float* b, float* y);
@@ -17,7 +18,7 @@ namespace flow::cpu::fast {
                  const float* b, const float* c, float* y);
 #include "ops/binary/binary.def"
 
-/// Of two floats.
+/// Returns the kernel of a function of two floats.
 template <template <typename> class F>
 Kernel pair_kernel(const Request& request) {
   const auto f = functions::with_attributes<F, float>(request.step.attributes);
@@ -27,7 +28,7 @@ Kernel pair_kernel(const Request& request) {
   });
 }
 
-/// Of two floats or two integers.
+/// Returns the kernel of a function of two floats or two integers.
 template <template <typename> class F>
 Kernel number_pair_kernel(const Request& request) {
   const DType dtype = request.inputs[0].dtype;
@@ -39,7 +40,7 @@ Kernel number_pair_kernel(const Request& request) {
   });
 }
 
-/// Of three floats.
+/// Returns the kernel of a function of three floats.
 template <template <typename> class F>
 Kernel triple_kernel(const Request& request) {
   const auto f = functions::with_attributes<F, float>(request.step.attributes);

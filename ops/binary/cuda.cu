@@ -1,6 +1,5 @@
-// Arithmetic of numbers that broadcast, and scale; comparisons of two floats of one dtype, two
-// integers of any dtypes, or two bools -> bool; what connects bools; and where, which chooses by
-// them.
+// Arithmetic of numbers that broadcast, and `scale`; comparisons of two floats of the same dtype,
+// two integers of any dtypes, or two bools; the logical ops; and `where`, which selects by a bool.
 #include "ops/binary/cuda.cuh"
 #include "ops/core/spec.h"
 #include "ops/unary/unary.h"
@@ -30,7 +29,7 @@ struct RectifiedSum {
   }
 };
 
-/// What a ReLU whose result was y passes on of a gradient a + b.
+/// The part of a gradient a + b that a ReLU with the result y passes on.
 template <typename T>
 struct PassedSum {
   __device__ T operator()(T a, T b, T y) const {
@@ -39,7 +38,8 @@ struct PassedSum {
   }
 };
 
-/// A sum of tensors of one shape with a relu, or the gradient of one, as its epilogue.
+/// Returns the kernel of a sum of tensors of one shape whose epilogue is a relu or the gradient of
+/// one.
 Kernel rectified_sum_kernel(const Request& request) {
   const bool forward = request.step.epilogue[0].op->epilogue == ops::Epilogue::kRelu;
   return visit_any_float(request.inputs[0].dtype, [&]<typename T>(T) -> Kernel {
@@ -60,7 +60,7 @@ Kernel prepare_pair(const Request& request) {
   return number_pair_kernel<F>(request);
 }
 
-/// out[i] = f(a[loops(i)], b[loops(i)]), i < n
+/// Computes out[i] = f(a[loops(i)], b[loops(i)]) for i < n.
 template <typename F>
 __global__ void compare_integers(Loops<2> loops, Integers a, Integers b, bool* out, int64_t n,
                                  F f) {
@@ -100,7 +100,7 @@ Kernel compare(const char* name, const Request& request, F f) {
   }};
 }
 
-/// Elements of one size are chosen alike, whatever they mean.
+/// Selects between the elements of two tensors. All dtypes of the same size share a kernel.
 template <typename T>
 Kernel choose(const Request& request) {
   return {broadcast_launch<T, bool, T, T>("where", request, Choose{})};

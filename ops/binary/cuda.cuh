@@ -1,4 +1,4 @@
-// Kernels of functions of two or three numbers that broadcast: binary.def lists them.
+// CUDA kernels of the functions of two or three numbers that broadcast (listed in binary.def).
 #pragma once
 
 #include "ops/binary/binary.h"
@@ -8,7 +8,7 @@
 
 namespace flow::cuda {
 
-/// The op that a function is; its launches are named so.
+/// The name of a function's op, which is also the name of its launches.
 template <template <typename> class F>
 inline constexpr const char* kOp = nullptr;
 #define FLOW_PAIR_FUNCTOR(op, Function) \
@@ -17,7 +17,8 @@ inline constexpr const char* kOp = nullptr;
 #define FLOW_TRIPLE_FUNCTOR FLOW_PAIR_FUNCTOR
 #include "ops/binary/binary.def"
 
-/// Does it join activations between convolutions? Then it takes 16 bits, too, and channels last.
+/// True for functions that combine activations between convolutions. These functions also support
+/// 16-bit floats and channels-last layouts.
 template <template <typename> class F>
 inline constexpr bool kJoinsImages = false;
 template <>
@@ -32,7 +33,7 @@ constexpr ChannelsLast layout_of_pairs() {
   return kJoinsImages<F> ? ChannelsLast::kSame : ChannelsLast::kNo;
 }
 
-/// A function of floats as one of 16 bits.
+/// A function of floats, applied to 16-bit floats.
 template <typename F>
 struct Rounded {
   template <typename T>
@@ -41,7 +42,7 @@ struct Rounded {
   }
 };
 
-/// Of two floats or two integers.
+/// Returns the kernel of a function of two floats or two integers.
 template <template <typename> class F>
 Kernel number_pair_kernel(const Request& request) {
   if constexpr (kJoinsImages<F>) {
@@ -56,7 +57,7 @@ Kernel number_pair_kernel(const Request& request) {
   });
 }
 
-/// Of two floats.
+/// Returns the kernel of a function of two floats.
 template <template <typename> class F>
 Kernel pair_kernel(const Request& request) {
   return visit_float(request.inputs[0].dtype, [&]<typename T>(T) -> Kernel {
@@ -65,7 +66,7 @@ Kernel pair_kernel(const Request& request) {
   });
 }
 
-/// Of three floats.
+/// Returns the kernel of a function of three floats.
 template <template <typename> class F>
 Kernel triple_kernel(const Request& request) {
   return visit_float(request.inputs[0].dtype, [&]<typename T>(T) -> Kernel {

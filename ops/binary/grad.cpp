@@ -1,4 +1,4 @@
-// Gradients of elementwise arithmetic and of choices.
+// Gradients of elementwise arithmetic and of ops that select elements.
 #include "compiler/grad/common.h"
 
 namespace flow::grad {
@@ -24,7 +24,7 @@ std::vector<ValueId> multiply_gradient(GradientContext& context) {
   });
 }
 
-/// da = dy / b, db = -dy y / b
+/// Adds da = dy / b and db = -dy y / b.
 std::vector<ValueId> divide_gradient(GradientContext& context) {
   std::vector<ValueId> gradients(2);
   const ValueId dy = context.gradient(), b = context.operand(1);
@@ -36,13 +36,13 @@ std::vector<ValueId> divide_gradient(GradientContext& context) {
   return gradients;
 }
 
-/// The quotient is a whole number, constant between its steps.
+/// Adds zeros, because the quotient is an integer that is constant between its steps.
 std::vector<ValueId> floor_divide_gradient(GradientContext& context) {
   return context.each_wanted(
       [&](size_t i) { return zeros_like(context, i, context.value_of(context.operand(i))); });
 }
 
-/// y = a - b q, with a constant whole number q = (a - y) / b: da = dy, db = dy (y - a) / b.
+/// Uses y = a - b q with a constant integer q = (a - y) / b, so da = dy and db = dy (y - a) / b.
 std::vector<ValueId> mod_gradient(GradientContext& context) {
   std::vector<ValueId> gradients(2);
   const ValueId dy = context.gradient(), a = context.operand(0), b = context.operand(1);
@@ -64,7 +64,8 @@ std::vector<ValueId> pow_gradient(GradientContext& context) {
   });
 }
 
-/// Where `op` holds of the operands, the first takes the gradient, elsewhere the second.
+/// Passes the gradient to the first operand where `op` is true, and to the second operand
+/// elsewhere.
 std::vector<ValueId> choice_gradient(GradientContext& context, std::string_view op) {
   return context.each_wanted([&](size_t i) {
     const ValueId first =

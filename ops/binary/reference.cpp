@@ -1,5 +1,5 @@
-// Reference: arithmetic of two operands that broadcast, the gradients of pow, scale, comparisons,
-// and what connects bools.
+// Reference kernels of arithmetic with broadcasting, the gradients of `pow`, `scale`, comparisons
+// and logical ops.
 #include <cmath>
 #include <functional>
 
@@ -9,7 +9,7 @@
 namespace flow::cpu::reference {
 namespace {
 
-/// Floats in double, integers in uint64, which wraps around.
+/// Computes floats in double and integers in uint64, which wraps around.
 template <typename F>
 Kernel wrapping(const Request& request, F f) {
   if (is_float(request.inputs[0].dtype)) return map_float_pairs(request, f);
@@ -20,7 +20,8 @@ Kernel wrapping(const Request& request, F f) {
   });
 }
 
-/// Floats and integers in their own order. NaN where either is.
+/// Selects one of two floats or integers by comparing them in their own dtype. The result is NaN if
+/// either is NaN.
 template <typename F>
 Kernel chosen(const Request& request, F is_first) {
   return visit_number(request.inputs[0].dtype, [&]<typename T>(T) {
@@ -33,7 +34,7 @@ Kernel chosen(const Request& request, F is_first) {
 double remainder_of(double a, double b) { return std::fmod(a, b); }
 int64_t remainder_of(int64_t a, int64_t b) { return b == 0 || b == -1 ? 0 : a % b; }
 
-/// The same of one that rounds down: it has the sign of b.
+/// The remainder of a division that rounds down, which has the sign of b.
 template <typename T>
 T modulus_of(T a, T b) {
   const T remainder = remainder_of(a, b);
@@ -52,7 +53,7 @@ int64_t floor_quotient(int64_t a, int64_t b) {
   return a / b - (modulus_of(a, b) == remainder_of(a, b) ? 0 : 1);
 }
 
-/// Floats in double, integers in int64.
+/// Computes floats in double and integers in int64.
 template <typename F>
 Kernel divided(const Request& request, F f) {
   if (is_float(request.inputs[0].dtype)) return map_float_pairs(request, f);
@@ -63,7 +64,8 @@ Kernel divided(const Request& request, F f) {
   });
 }
 
-/// a^b modulo 2^64, by as many products; a negative exponent leaves 1, -1 or 0.
+/// Returns a^b modulo 2^64, computed with b multiplications. For a negative exponent, the result is
+/// 1, -1 or 0.
 int64_t integer_power(int64_t a, int64_t b) {
   if (b < 0 && a == -1) return b % 2 == 0 ? 1 : -1;
   if (b < 0) return a == 1 ? 1 : 0;
@@ -81,7 +83,7 @@ Kernel prepare_pow(const Request& request) {
   });
 }
 
-/// A kernel that calls loop(request, f).
+/// Defines a function that returns the kernel loop(request, f).
 #define FLOW_PAIRS(op, loop, formula)                             \
   Kernel prepare_##op(const Request& request) {                   \
     return loop(request, [](auto a, auto b) { return formula; }); \

@@ -1,5 +1,5 @@
-// Elementwise operations of two operands: the rows of binary.def, scale, what connects bools, and
-// the choice by them.
+// The records of elementwise ops of two operands: the rows of binary.def, `scale`, the logical ops,
+// and `where`.
 #include "ops/core/families.h"
 
 namespace flow::ops {
@@ -9,7 +9,7 @@ void infer_arithmetic(Call& call) {
   if (call.same_dtype()) infer_broadcast(call);
 }
 
-/// In which operands an op is linear.
+/// The operands in which an op is linear.
 enum class Linearity { kNone, kInFirst, kInEach, kInAll };
 
 std::vector<size_t> linear_operands(Linearity linearity) {
@@ -52,7 +52,8 @@ void refuse_dtype(Call& call, DType dtype, std::string_view why, std::string_vie
       .with_hint(std::string(hint));
 }
 
-/// Two integers of any dtypes, or two operands of one.
+/// The shape function of ops that take two integers of any dtypes, or two operands of the same
+/// dtype.
 void infer_equality(Call& call) {
   const DType a = call.dtype(0), b = call.dtype(1);
   if (a == DType::kFloat16 || a == DType::kBFloat16)

@@ -1,5 +1,5 @@
-// cast: every dtype to every other; runtime/base/element_types.h says what each value becomes.
-// copy: the same elements in memory that another device reaches.
+// cast: conversion from any dtype to any other; runtime/base/element_types.h defines the converted
+// values. copy: a copy of the elements in memory that another device can access.
 #include "ops/reshape/cpu.h"
 #include "runtime/cpu/backend/families.h"
 #include "runtime/cpu/loops/operands.h"
@@ -13,13 +13,13 @@ void cast_piece(const From* x, To* y, int64_t n) {
   for (int64_t i = 0; i < n; ++i) y[i] = convert<To>(x[i]);
 }
 
-/// What a uint8 dataset's images go through.
+/// Converts the images of a uint8 dataset.
 FLOW_VECTORIZED void widen_bytes(const uint8_t* x, float* y, int64_t n) {
 #pragma omp simd
   for (int64_t i = 0; i < n; ++i) y[i] = static_cast<float>(x[i]);
 }
 
-/// What products of mixed jobs read.
+/// Convert the operands of products in mixed-precision jobs, and their results.
 void round_floats(const float* x, BFloat16* y, int64_t n) { round_to_bfloat16(x, &y->bits, n); }
 
 void widen_floats(const BFloat16* x, float* y, int64_t n) { widen_bfloat16(&x->bits, y, n); }

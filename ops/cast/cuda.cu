@@ -1,5 +1,5 @@
-// cast: every dtype to every other; runtime/base/element_types.h says what each value becomes.
-// copy: the same elements, between the device and host memory.
+// cast: conversion from any dtype to any other; runtime/base/element_types.h defines the converted
+// values. copy: a copy of the elements between the device and host memory.
 #include "ops/reshape/cuda.h"
 #include "runtime/cuda/loops/families.h"
 #include "runtime/cuda/loops/threads.cuh"
@@ -7,7 +7,8 @@
 namespace flow::cuda {
 namespace {
 
-/// What a thread converts at once: as many 16-bit numbers as one load takes.
+/// The number of elements that a thread converts at a time: the number of 16-bit elements in one
+/// load.
 constexpr int kAtOnce = 8;
 
 template <typename T>
@@ -28,7 +29,8 @@ __device__ void cast_elements(const From* x, std::byte* y, int64_t n) {
     reinterpret_cast<To*>(y)[i] = convert<To>(x[i]);
 }
 
-/// y[i] = x[i] as `to`, i < n. The result's dtype is no template parameter: 81 kernels are many.
+/// Computes y[i] = x[i], converted to `to`, for i < n. The dtype of the result is not a template
+/// parameter, because that would make 81 kernels.
 template <typename From>
 __global__ void cast_from(const From* x, std::byte* y, DType to, int64_t n) {
   switch (to) {

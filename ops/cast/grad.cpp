@@ -4,7 +4,8 @@
 namespace flow::grad {
 namespace {
 
-/// Passes between floats alone. Gradients are of the job's float dtype, whatever they are of.
+/// Passes the gradient on unchanged. Only casts between floats have a gradient, and all gradients
+/// have the job's float dtype.
 std::vector<ir::ValueId> cast_gradient(GradientContext& context) { return {context.gradient()}; }
 
 }  // namespace

@@ -1,4 +1,5 @@
-// Copies of a tensor: in another dtype, and in memory that another device reaches.
+// The records of cast, which copies a tensor to another dtype, and copy, which copies it to memory
+// that another device can access.
 #include "ops/core/families.h"
 
 namespace flow::ops {

@@ -5,13 +5,13 @@
 namespace flow::cuda {
 namespace {
 
-/// out[i] = value, i < n
+/// Sets out[i] = value for i < n.
 template <typename T>
 __global__ void fill_with(T value, T* out, int64_t n) {
   for (int64_t i = first_index(); i < n; i += index_step()) out[i] = value;
 }
 
-/// Bits alone matter: one kernel for each size of an element.
+/// Fills by bit pattern, so that one kernel is enough for each element size.
 template <typename Bits, typename T>
 Kernel fill_bits(T value, int64_t n) {
   return {[=, bits = bits_as<Bits>(value)](const Buffers& buffers, const LaunchState& state) {
@@ -31,7 +31,7 @@ Kernel prepare_fill(const Request& request) {
   });
 }
 
-/// y[i] = number i of n
+/// Sets y[i] to number i of n.
 template <typename T>
 __global__ void space_evenly(EvenlySpaced numbers, T* y, int64_t n) {
   for (int64_t i = first_index(); i < n; i += index_step()) y[i] = convert<T>(numbers.at(i, n));

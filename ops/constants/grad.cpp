@@ -1,5 +1,5 @@
-// Constants of job files: a fill whose value is checked, the identity matrix, and ranges as evenly
-// spaced numbers.
+// Layers for constants in job files: a fill with a checked value, the identity matrix, and ranges
+// of evenly spaced numbers.
 #include <cmath>
 
 #include "compiler/grad/common.h"
@@ -8,13 +8,13 @@
 namespace flow::grad {
 namespace {
 
-/// The user's word for it, whose value must be one of the dtype's.
+/// Expands the user's `constant`, whose value must be representable in its dtype.
 ir::ValueId expand_constant(LayerContext& context) {
   if (!is_held_or_infinite(context, "value", context.attributes.get<double>("value"))) return {};
   return context.add("fill", "", {}, context.attributes);
 }
 
-/// Ones without those above the diagonal, then without those below.
+/// Builds the diagonal from ones by removing the elements above it, then the elements below it.
 ir::ValueId expand_eye(LayerContext& context) {
   const auto extent = [&](const char* name) { return context.attributes.get<int64_t>(name); };
   const ir::Attributes diagonal = {{"diagonal", extent("diagonal")}};
@@ -34,7 +34,7 @@ ValueId add_spaced(const LayerContext& context, double first, double last, int64
                       {"dtype", context.attributes.get<DType>("dtype")}});
 }
 
-/// How many numbers there are before the end; 0 after an error.
+/// Returns the count of numbers before `stop`, or 0 after reporting an error.
 int64_t count_of_range(const LayerContext& context) {
   const double start = context.attributes.get<double>("start");
   const double stop = context.attributes.get<double>("stop");

@@ -1,4 +1,4 @@
-// Constants and evenly spaced numbers.
+// The records of constants and evenly spaced numbers.
 #include <cmath>
 
 #include "ops/core/families.h"

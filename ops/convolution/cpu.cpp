@@ -1,8 +1,8 @@
-// convolution, convolution_grad_data, convolution_grad_weight: [N, C, H, W] x [O, C/g, kh, kw] ->
-// [N, O, H', W'] by oneDNN, some images at a time. The images of a chunk depend on shapes alone
-// and each chunk runs on one thread; weight gradients of chunks are summed in order; so bits do
-// not depend on the number of threads. Weights are brought into oneDNN's layout in every call.
-// oneDNN's relu makes 0 of NaN, so relu runs here, on each chunk while it is hot.
+// convolution, convolution_grad_data, convolution_grad_weight: (N, C, H, W) x (O, C/g, kh, kw) ->
+// (N, O, H', W') by oneDNN, in chunks of images. The images of a chunk depend only on shapes, each
+// chunk runs on one thread, and the weight gradients of chunks are summed in order, so results do
+// not depend on the number of threads. Each call converts the weights to oneDNN's layout. oneDNN's
+// relu turns NaN into 0, so this file applies relu itself, to each chunk while it is in the cache.
 #include <algorithm>
 #include <utility>
 #include <vector>
@@ -24,14 +24,15 @@ using dnnl::memory;
 
 size_t aligned(size_t bytes) { return round_up(bytes, 64); }
 
-/// Images of a chunk that relu passes over again: those whose result stays in an L2 cache.
+/// Returns the number of images in a chunk that relu processes afterwards, so that the chunk's
+/// result stays in an L2 cache.
 int64_t hot_images(const ConvolutionGeometry& geometry) {
-  constexpr int64_t kHot = 128 << 10;  // elements
+  constexpr int64_t kHot = 128 << 10;  // in elements
   const int64_t hot = std::max<int64_t>(1, kHot / geometry.y.elements(1, 4));
   return std::min(chunk_images(geometry), hot);
 }
 
-/// The memory objects that one thread uses to run one pass, and the arguments made of them.
+/// The memory objects with which one thread runs one pass, and the arguments made from them.
 struct PassArguments {
   memory given[2], wanted[2], weights, bias, scratchpad;
   std::vector<dnnl_exec_arg_t> list;
@@ -81,7 +82,9 @@ class Convolution {
     call.weights = weights;
     call.bias = geometry_.bias ? buffers.epilogue_operands[0][0] : nullptr;
     call.workspace = buffers.workspace;
-    if (!gradient)  // here, since oneDNN may write zeros into the padding of a new handle
+    // The weights are set before the chunks run, because oneDNN may write zeros into the padding of
+    // a new handle.
+    if (!gradient)
       for (PassArguments& arguments : arguments_) arguments.weights.set_data_handle(weights);
     parallel_for(threads_, chunks_,
                  [&](int64_t chunk, int worker) { run_chunk(call, chunk, worker); });
@@ -99,8 +102,8 @@ class Convolution {
 
   memory make_memory(const memory::desc& desc) const { return {desc, engine_, DNNL_MEMORY_NONE}; }
 
-  /// [weights as oneDNN has them, or their gradient a chunk][for each worker: scratchpad, both
-  /// activations where they are reordered]
+  /// Lays out the workspace as [the weights in oneDNN's layout, or their gradient for each
+  /// chunk][for each worker: a scratchpad, and the activations that are reordered].
   void plan_workspace(bool gradient) {
     partial_bytes_ = aligned(passes_[0].weights.get_size());
     const size_t partials = gradient ? static_cast<size_t>(chunks_) : weights_reordered_ ? 1 : 0;
@@ -187,7 +190,7 @@ class Convolution {
     must_succeed([&] { return dnnl_primitive_execute(reorder.get(), stream_.get(), 2, list); });
   }
 
-  /// partial 0 += partial 1, 2, ..., in order.
+  /// Adds partial sums 1, 2, ... to partial sum 0, in order.
   void sum_partials(const Call& call) const {
     constexpr int64_t kBlock = 4096;
     const int64_t elements = static_cast<int64_t>(passes_[0].weights.get_size() / sizeof(float));
@@ -215,17 +218,17 @@ class Convolution {
   bool relu_;
   int threads_;
   int64_t chunk_, chunks_;
-  std::vector<ConvolutionPass> passes_;  // of a whole chunk, and of the last if it is shorter
+  std::vector<ConvolutionPass> passes_;  // for a whole chunk, and for a shorter last one
   bool weights_reordered_ = false;
   memory plain_weights_, native_weights_;
   dnnl::reorder weights_reorder_;
   size_t partial_bytes_ = 0, workers_at_ = 0, worker_bytes_ = 0, scratchpad_bytes_ = 0;
   size_t activation_bytes_[2] = {0, 0};
   size_t workspace_ = 0;
-  std::vector<PassArguments> arguments_;  // by worker, then pass
+  std::vector<PassArguments> arguments_;  // indexed by worker, then by pass
 };
 
-/// Nothing to compute: what the sum over no images (or no channels) gives.
+/// Returns a kernel that writes zeros, the sum over no images or no channels.
 Kernel empty_convolution(const Request& request) {
   const size_t bytes = static_cast<size_t>(request.outputs[0].shape.elements()) * sizeof(float);
   return {[bytes](const Buffers& b, const CallState&) {

@@ -1,9 +1,10 @@
 // Convolutions in float64 as products with matrices of patches. For an image and a group of
-// channels, with P [C kh kw, H' W'] what each element of a kernel meets:
-//   forward: y [O, H' W'] = W [O, C kh kw] P
-//   data:    P = W^T dy, spread back over dx
-//   weight:  dW = dy P^T, over chunks of images that depend on shapes alone, summed in order
-// P is cut and used some rows of results at a time, so that it stays in the cache.
+// channels, column j of the matrix P (C kh kw, H' W') contains the elements of the image that
+// result j reads:
+//   forward: y (O, H' W') = W (O, C kh kw) P
+//   data:    P = W^T dy, added back into dx
+//   weight:  dW = dy P^T, over chunks of images that depend only on shapes, summed in order
+// P is built and used for a few rows of results at a time, so that it stays in the cache.
 #include "ops/convolution/cpu_pass.h"
 
 #include <algorithm>
@@ -20,7 +21,7 @@
 namespace flow::cpu {
 namespace {
 
-/// REQUIRES: a geometry without extents of 0.
+/// A convolution or one of its gradients. REQUIRES: a geometry without extents of 0.
 class DoubleConvolution {
  public:
   DoubleConvolution(const ConvolutionGeometry& g, int threads)
@@ -33,12 +34,13 @@ class DoubleConvolution {
         dilation_(g.dilation),
         chunk_(chunk_images(g)),
         threads_(threads) {
-    constexpr int64_t kPatches = 1 << 16;  // doubles that stay in the cache
+    constexpr int64_t kPatches = 1 << 16;  // number of doubles that fit in the cache
     band_ = std::clamp<int64_t>(kPatches / (patch() * columns_.output), 1, rows_.output);
     bands_ = ceil_div(rows_.output, band_);
   }
 
-  /// [gradients of chunks][for each worker: patches, what a product needs]
+  /// The size in bytes of the workspace: [the gradients of chunks][for each worker: patches, and
+  /// scratch space for a product].
   size_t workspace(bool weight) const {
     const int64_t partials = weight ? chunks() * weights() : 0;
     return static_cast<size_t>(partials + threads_ * scratch()) * sizeof(double);
@@ -95,7 +97,7 @@ class DoubleConvolution {
   }
 
  private:
-  /// Rows [first, end) of results: where they start in a plane of them, and how many they are.
+  /// Rows [first, end) of results, their offset in a plane, and their number of elements.
   struct Band {
     int64_t first, end;
     int64_t offset, size;
@@ -108,18 +110,19 @@ class DoubleConvolution {
 
   int64_t chunks() const { return ceil_div(images_, chunk_); }
   int64_t weights() const { return groups_ * group_weights(); }
-  // Of one group:
+  // Sizes for one group.
   int64_t patch() const { return channels_ * rows_.size * columns_.size; }
   int64_t group_weights() const { return filters_ * patch(); }
   int64_t image() const { return channels_ * rows_.input * columns_.input; }
   int64_t result_plane() const { return rows_.output * columns_.output; }
   int64_t result() const { return filters_ * result_plane(); }
-  // Of one worker:
+  // Sizes for one worker.
   int64_t patches() const { return patch() * band_ * columns_.output; }
   int64_t scratch() const { return patches() + kDoubleProductScratch; }
 
-  /// Calls f(row of P, row of x, first, end, column of x that result 0 meets) for each row of
-  /// results in the band and each element of the kernel; columns [first, end) lie in the image.
+  /// Calls f(index into P, index into x, first, end) for each row of results in the band and each
+  /// element of the kernel. The indices are those of result 0 of the row; only results [first, end)
+  /// read inside the image.
   template <typename F>
   void for_each_run(const Band& band, F f) const {
     for (int64_t c = 0, at = 0; c < channels_; ++c)
@@ -137,7 +140,7 @@ class DoubleConvolution {
         }
   }
 
-  /// P of the band.
+  /// Builds the columns of P for the band.
   void cut(const double* x, const Band& band, double* patches) const {
     for_each_run(band, [&](int64_t to, int64_t from, int64_t first, int64_t end) {
       double* row = patches + to;
@@ -150,7 +153,7 @@ class DoubleConvolution {
     });
   }
 
-  /// dx += what lies in P for it.
+  /// Adds the elements of P back into dx.
   void spread(const double* patches, const Band& band, double* dx) const {
     for_each_run(band, [&](int64_t from, int64_t to, int64_t first, int64_t end) {
       const double* row = patches + from;
@@ -162,11 +165,11 @@ class DoubleConvolution {
   }
 
   int64_t groups_, images_;
-  int64_t channels_, filters_;          // of a group
-  WindowAxis<int64_t> rows_, columns_;  // `size` without dilation
+  int64_t channels_, filters_;          // per group
+  WindowAxis<int64_t> rows_, columns_;  // `size` excludes dilation
   std::array<int64_t, 2> dilation_;
-  int64_t chunk_;             // images of a chunk
-  int64_t band_, bands_ = 0;  // rows of results of a band; bands of a plane
+  int64_t chunk_;             // images per chunk
+  int64_t band_, bands_ = 0;  // rows of results per band; bands per plane
   int threads_;
 };
 
@@ -174,7 +177,7 @@ class DoubleConvolution {
 
 Kernel double_convolution(const Request& request) {
   const ConvolutionGeometry geometry = convolution_geometry(request);
-  // A group of few filters is no product that pays.
+  // Groups with only a few filters are too small for products to be efficient.
   constexpr int64_t kFilters = 4;
   if (geometry.x.elements() == 0 || geometry.y.elements() == 0 || geometry.weight.elements() == 0 ||
       (geometry.groups > 1 && geometry.weight[0] / geometry.groups < kFilters))

@@ -1,9 +1,10 @@
-// Images are taken some at a time, as in float32: a chunk's images depend on shapes alone, and each
-// runs on one thread; weight gradients of chunks are summed in order. The patches of a few images
-// make a matrix that stays in the cache, which is multiplied by the weights, or by the gradient.
-//   forward: y [px, O] = patches(x) [px, kh kw C] W [kh kw C, O]
-//   data:    dx [px, C] = patches(dy) [px, kh kw O] W' [kh kw O, C], the kernel turned around
-//   weight:  dW [kh kw C, O] = patches(x)^T dy [px, O]
+// Convolutions of 16-bit images as products with matrices of patches. As in float32, the images of
+// a chunk depend only on shapes, each chunk runs on one thread, and the weight gradients of chunks
+// are summed in order. The patches of a few images form a matrix that stays in the cache and is
+// multiplied by the weights or by the gradient.
+//   forward: y (px, O) = patches(x) (px, kh kw C) W (kh kw C, O)
+//   data:    dx (px, C) = patches(dy) (px, kh kw O) W' (kh kw O, C), with the kernel reversed
+//   weight:  dW (kh kw C, O) = patches(x)^T dy (px, O)
 #include <algorithm>
 #include <array>
 #include <cstdint>
@@ -23,36 +24,36 @@
 namespace flow::cpu {
 namespace {
 
-/// Images [H, W, C] of 16-bit elements, and a kernel that slides over them.
+/// Images (H, W, C) of 16-bit elements, and a kernel that slides over them.
 struct PatchGeometry {
   int64_t height, width, channels;
-  int64_t rows, columns;  // of patches: H', W'
+  int64_t rows, columns;  // rows and columns of patches: H', W'
   std::array<int64_t, 2> kernel, strides, dilation;
-  std::array<int64_t, 2> before;  // padding on top and on the left
+  std::array<int64_t, 2> before;  // padding at the top and on the left
 
   int64_t pixels() const { return height * width * channels; }        // elements of an image
-  int64_t patches() const { return rows * columns; }                  // of an image
-  int64_t patch() const { return kernel[0] * kernel[1] * channels; }  // elements of one
-  /// Is every patch a pixel, so that the image is the matrix?
+  int64_t patches() const { return rows * columns; }                  // patches of an image
+  int64_t patch() const { return kernel[0] * kernel[1] * channels; }  // elements of a patch
+  /// Returns true if every patch is a single pixel, so that the image itself is the matrix.
   bool trivial() const {
     return kernel[0] * kernel[1] == 1 && strides[0] * strides[1] == 1 && before[0] == 0 &&
            before[1] == 0 && rows == height && columns == width;
   }
 };
 
-/// Elements by which a matrix of patches may be overrun.
+/// The number of elements that may be written after the end of a matrix of patches.
 constexpr int64_t kPatchSlack = 32;
 
-/// Copies n elements, and up to 31 more: without a tail to handle.
+/// Copies n elements, and up to 31 more, which avoids a loop for the tail.
 [[gnu::always_inline]] inline void copy_run(const uint16_t* from, uint16_t* to, int64_t n) {
   for (int64_t i = 0; i < n; i += kPatchSlack)
     std::memcpy(to + i, from + i, kPatchSlack * sizeof(uint16_t));
 }
 
-/// The patches of a padded image.
+/// Copies the patches of a padded image.
 FLOW_VECTORIZED void cut_padded(const PatchGeometry& g, int64_t padded_row, const uint16_t* padded,
                                 uint16_t* to) {
-  // The pixels of a row of the kernel lie together where it has no gaps.
+  // Without dilation, the pixels of a row of the kernel are adjacent.
   const int64_t runs = g.dilation[1] == 1 ? 1 : g.kernel[1];
   const int64_t run = g.kernel[1] / runs * g.channels;
   for (int64_t i = 0; i < g.rows; ++i) {
@@ -64,7 +65,7 @@ FLOW_VECTORIZED void cut_padded(const PatchGeometry& g, int64_t padded_row, cons
   }
 }
 
-/// Cuts one image at a time.
+/// Builds the patches of one image at a time.
 class PatchCutter {
  public:
   explicit PatchCutter(const PatchGeometry& geometry)
@@ -72,12 +73,12 @@ class PatchCutter {
         padded_rows_(padded(0, geometry.height, geometry.rows)),
         padded_columns_(padded(1, geometry.width, geometry.columns)) {}
 
-  /// Elements that the padded image takes.
+  /// The number of elements of the padded image.
   int64_t scratch() const {
     return padded_rows_ * padded_columns_ * geometry_.channels + kPatchSlack;
   }
 
-  /// to[H' W', kh kw C] = the patches of the image, padded with 0.
+  /// Builds the matrix to (H' W', kh kw C) from the patches of the image, padded with 0.
   void cut(const uint16_t* image, uint16_t* scratch_image, uint16_t* to) const {
     const int64_t row = geometry_.width * geometry_.channels;
     const int64_t padded_row = padded_columns_ * geometry_.channels;
@@ -90,7 +91,8 @@ class PatchCutter {
   }
 
  private:
-  /// Extent of the padded image along an axis, from those of the image and of its patches.
+  /// The extent of the padded image along an axis, computed from the extent of the image and its
+  /// number of patches.
   int64_t padded(size_t axis, int64_t extent, int64_t patches) const {
     const PatchGeometry& g = geometry_;
     return std::max(g.before[axis] + extent,
@@ -103,7 +105,7 @@ class PatchCutter {
 
 int64_t aligned(int64_t bytes) { return round_up(bytes, 64); }
 
-/// Forward, patches of x; for the gradient of the data, those of dy.
+/// Returns the geometry of the patches of x, or of dy for the gradient of the data.
 PatchGeometry patches_of(const ConvolutionGeometry& g) {
   const bool data = g.direction == Direction::kGradData;
   const Shape &image = data ? g.y : g.x, &result = data ? g.x : g.y;
@@ -130,7 +132,7 @@ class LowPrecisionConvolution {
         columns_(geometry.direction == Direction::kGradData ? geometry.weight[1]
                                                             : geometry.weight[0]) {}
 
-  /// False where the library has no such products.
+  /// Prepares the products. Returns false if the library does not support them.
   bool prepare() {
     const int64_t workers = std::min<int64_t>(threads_, chunks_);
     const int64_t patch = patches_.patch();
@@ -174,14 +176,15 @@ class LowPrecisionConvolution {
   }
 
  private:
-  /// As many as make a matrix of patches that fits the cache beside all else.
+  /// The number of images whose matrix of patches fits in the cache together with the other data.
   int64_t images_of_a_product() const {
     constexpr int64_t kBytes = 1 << 20;
     const int64_t image = patches_.patches() * patches_.patch() * int64_t{sizeof(uint16_t)};
     return std::clamp<int64_t>(kBytes / image, 1, chunk_);
   }
 
-  /// [packed weights, or their gradient a chunk][for each worker: a padded image, patches, results]
+  /// Lays out the workspace as [packed weights, or their gradient for each chunk][for each worker:
+  /// a padded image, patches, results].
   void plan_workspace(int64_t workers) {
     const int64_t weights = patches_.patch() * columns_;
     partial_bytes_ = aligned(weights * int64_t{sizeof(float)});
@@ -198,8 +201,8 @@ class LowPrecisionConvolution {
     workspace_ = workers_at_ + workers * worker_bytes_;
   }
 
-  /// Weights [O, C, kh, kw] as [kh, kw, C, O]; for the gradient of the data, the kernel turned
-  /// around, as [kh, kw, O, C].
+  /// Packs weights (O, C, kh, kw) as (kh, kw, C, O), or as (kh, kw, O, C) with the kernel reversed
+  /// for the gradient of the data.
   void pack_weights(const uint16_t* weights, uint16_t* packed) const {
     const bool data = geometry_.direction == Direction::kGradData;
     const int64_t filters = geometry_.weight[0], channels = geometry_.weight[1];
@@ -229,7 +232,7 @@ class LowPrecisionConvolution {
     return patches;
   }
 
-  /// The results of some images from their patches.
+  /// Computes the results of some images from their patches.
   void multiply(const Buffers& buffers, const uint16_t* patches, int64_t first, int64_t images,
                 int worker) const {
     const int64_t pixels = images * patches_.patches();
@@ -251,7 +254,7 @@ class LowPrecisionConvolution {
     return reinterpret_cast<float*>(buffers.workspace + chunk * partial_bytes_);
   }
 
-  /// What some images of a chunk add to its gradient.
+  /// Adds the contribution of some images to the gradient of their chunk.
   void add_gradient(const Buffers& buffers, const uint16_t* patches, int64_t first, int64_t images,
                     int64_t chunk, int worker, bool accumulate) const {
     const int64_t pixels = images * patches_.patches();
@@ -261,7 +264,7 @@ class LowPrecisionConvolution {
                    accumulate);
   }
 
-  /// The gradients of the chunks, [kh kw C, O] each, summed in order into [O, C, kh, kw].
+  /// Sums the gradients of the chunks, each (kh kw C, O), in order into (O, C, kh, kw).
   void sum_gradients(const Buffers& buffers) const {
     const int64_t channels = geometry_.weight[1];
     const int64_t places = geometry_.weight[2] * geometry_.weight[3];
@@ -280,9 +283,9 @@ class LowPrecisionConvolution {
   PatchCutter cutter_;
   Epilogue epilogue_;
   int threads_;
-  int64_t chunk_, chunks_;  // images that one thread takes at a time; how often
-  int64_t group_;           // images of one product
-  int64_t columns_;         // of the result: channels
+  int64_t chunk_, chunks_;  // images that a thread processes at a time; number of chunks
+  int64_t group_;           // images per product
+  int64_t columns_;         // columns of the product: channels of the result
   int64_t partial_bytes_ = 0, workers_at_ = 0, worker_bytes_ = 0, workspace_ = 0;
   int64_t scratch_bytes_ = 0, patch_bytes_ = 0;
   std::shared_ptr<LowPrecisionProducts> products_;
@@ -292,7 +295,7 @@ bool lies_channels_last(const TensorDesc& desc) {
   return desc.layout == Layout::kChannelsLast || layouts_coincide(desc.shape);
 }
 
-/// Are activations where they should be, and the geometry one that products of patches do?
+/// Returns true if the activations are channels-last and products of patches support the geometry.
 bool is_suitable(const Request& request, const ConvolutionGeometry& g) {
   const bool weight = g.direction == Direction::kGradWeight;
   const TensorDesc& second = weight ? request.inputs[1] : request.outputs[0];

@@ -1,4 +1,4 @@
-// Choice and construction of oneDNN's convolution primitives.
+// The selection and construction of oneDNN's convolution primitives.
 #include "ops/convolution/cpu_pass.h"
 
 #include <algorithm>
@@ -26,7 +26,7 @@ memory::dims weight_dims(const ConvolutionGeometry& g) {
   return {g.groups, w[0] / g.groups, w[1], w[2], w[3]};
 }
 
-/// oneDNN's descriptors of what a convolution works on; the free ones are `any`.
+/// oneDNN's descriptors of the tensors of a convolution. Layouts that oneDNN may choose are `any`.
 struct Problem {
   memory::desc x, y, weights, bias;
   memory::dims strides, dilation, before, after;
@@ -63,10 +63,10 @@ dnnl::convolution_forward::primitive_desc make_forward(const dnnl::engine& engin
   return {desc, attributes, engine};
 }
 
-/// What the three kinds of primitive descriptors have in common, once chosen.
+/// The selected primitive, and the properties of its descriptor that all three kinds have.
 struct Chosen {
   dnnl::primitive primitive;
-  memory::desc first, second, weights, scratchpad;  // activations in the order of the step
+  memory::desc first, second, weights, scratchpad;  // `first` and `second`: activations
   std::string implementation;
 };
 
@@ -76,7 +76,8 @@ Chosen choose(const dnnl::engine& engine, Direction direction, const Problem& p)
     return {dnnl::convolution_forward(d), d.src_desc(),     d.dst_desc(), d.weights_desc(),
             d.scratchpad_desc(),          d.impl_info_str()};
   }
-  Problem hint = p;  // backward descriptors are made beside a forward one, of any layouts
+  // Backward descriptors require a forward descriptor as a hint, whose layouts do not matter.
+  Problem hint = p;
   hint.x = memory::desc(p.x.dims(), kFloat, Tag::any);
   hint.y = memory::desc(p.y.dims(), kFloat, Tag::any);
   hint.weights = memory::desc(p.weights.dims(), kFloat, Tag::any);
@@ -99,13 +100,13 @@ Chosen choose(const dnnl::engine& engine, Direction direction, const Problem& p)
           d.diff_weights_desc(), d.scratchpad_desc(), d.impl_info_str()};
 }
 
-/// How an implementation goes about it. From one to the next it loses more than a reorder of the
-/// activations costs: patches are copied out before they are multiplied; plain loops take many
-/// times as long.
+/// How an implementation works, from fast to slow. Each step costs more than reordering the
+/// activations: kPatches copies patches before multiplying them, and kLoops uses plain loops, which
+/// take many times as long.
 enum class Way { kDirect, kPatches, kLoops };
 
-/// One product with all of a window ("ip:...") is direct, whatever makes it: oneDNN names that the
-/// first time alone.
+/// Classifies an implementation by its name. An inner product over a whole window ("ip:...") is
+/// direct regardless of the rest of its name, which oneDNN reports only the first time.
 Way way_of(const Chosen& chosen) {
   const std::string& name = chosen.implementation;
   if (name.starts_with("ip:")) return Way::kDirect;
@@ -113,7 +114,8 @@ Way way_of(const Chosen& chosen) {
   return name.find("gemm") != std::string::npos ? Way::kPatches : Way::kDirect;
 }
 
-/// With activations as they lie, or as oneDNN likes them where that is a better way.
+/// Selects a primitive for the given layouts of the activations, or for layouts chosen by oneDNN if
+/// these allow a faster way.
 Chosen choose_layouts(const dnnl::engine& engine, const ConvolutionGeometry& g, int64_t images,
                       const std::optional<memory::desc>& weights) {
   const auto attempt = [&](bool free_activations) -> std::optional<Chosen> {

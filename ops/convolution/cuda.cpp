@@ -1,5 +1,5 @@
-// convolution, convolution_grad_data, convolution_grad_weight: [N, C, H, W] with [O, C/g, kh, kw]
-// to [N, O, H', W'] by cuDNN, or all of them with the channels last.
+// convolution, convolution_grad_data, convolution_grad_weight: (N, C, H, W) with (O, C/g, kh, kw)
+// to (N, O, H', W') by cuDNN, or all of these tensors with channels last.
 #include <utility>
 
 #include "runtime/cuda/loops/epilogue.h"
@@ -10,7 +10,7 @@ namespace {
 
 using Pass = ConvolutionSpec::Pass;
 
-/// As ConvolutionSpec has it, whatever the layout.
+/// Returns the shape in the order of ConvolutionSpec, which is channels-first for any layout.
 Shape channels_first(const Shape& shape, bool channels_last) {
   return channels_last ? Shape{shape[0], shape[3], shape[1], shape[2]} : shape;
 }
@@ -56,7 +56,7 @@ Expected<FusedKernel> find_pass(ConvolutionSpec spec, const Epilogue& epilogue,
   return kernel;
 }
 
-/// Of x, w and y the step has two and makes the third.
+/// Prepares a pass. The step reads two of x, w and y, and computes the third.
 template <Pass pass>
 Kernel prepare(const Request& request) {
   const Shape &first = request.inputs[0].shape, &second = request.inputs[1].shape,

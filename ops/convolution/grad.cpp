@@ -1,11 +1,11 @@
-// Gradients of convolutions: convolutions of the same windows, and their gradients.
+// Gradients of convolutions, which are convolutions with the same windows or their gradients.
 #include "compiler/ir/rules.h"
 
 namespace flow::grad {
 namespace {
 
-/// The gradient of operand i by a convolution of the same windows, or one of its gradients, which
-/// has operand i's shape.
+/// Adds the gradient of operand i as a convolution with the same windows, or as one of its
+/// gradients. The attribute `shape_name` receives the shape of operand i.
 ir::ValueId same_windows(GradientContext& context, std::string_view op, size_t i,
                          std::vector<ir::ValueId> operands, std::string_view shape_name = {}) {
   ir::Attributes windows = context.attributes({"strides", "padding", "dilation", "groups"});
@@ -14,7 +14,8 @@ ir::ValueId same_windows(GradientContext& context, std::string_view op, size_t i
   return context.add(op, i, std::move(operands), std::move(windows));
 }
 
-/// Input first, so that the weight is read no more when its own gradient is made.
+/// Adds the gradient of the input first, so that nothing reads the weight after its own gradient is
+/// computed.
 std::vector<ir::ValueId> convolution_gradient(GradientContext& context) {
   const ir::ValueId x = context.operand(0), weight = context.operand(1), dy = context.gradient();
   std::vector<ir::ValueId> gradients(2);
@@ -25,7 +26,8 @@ std::vector<ir::ValueId> convolution_gradient(GradientContext& context) {
   return gradients;
 }
 
-/// Of a transposed convolution, which is the gradient of another: that one is its own gradient.
+/// Adds the gradients of a transposed convolution. It is the data gradient of a convolution, so its
+/// own data gradient is that convolution.
 std::vector<ir::ValueId> grad_data_gradient(GradientContext& context) {
   const ir::ValueId x = context.operand(0), weight = context.operand(1), dy = context.gradient();
   std::vector<ir::ValueId> gradients(2);

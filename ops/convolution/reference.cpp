@@ -1,6 +1,6 @@
-// Reference: convolution and its two gradients: y[n,o,i,j] = sum over c, k, l of
-// w[o,c,k,l] * x[n, c, i*stride + k*dilation - pad, ...]. Sums in double, innermost loops along
-// rows of the image, which lie together.
+// Reference kernels of convolution and its two gradients: y[n,o,i,j] = sum over c, k, l of
+// w[o,c,k,l] * x[n, c, i*stride + k*dilation - pad, ...]. Sums are in double. The innermost loops
+// run along rows of the image, whose elements are adjacent.
 #include "runtime/base/host_device.h"
 #include "runtime/cpu/backend/families.h"
 #include "runtime/cpu/loops/operands.h"
@@ -8,7 +8,7 @@
 namespace flow::cpu::reference {
 namespace {
 
-/// Results in [first, end) along one axis.
+/// The results [first, end) along one axis.
 struct Results {
   int64_t first, end;
 };
@@ -17,9 +17,9 @@ struct Results {
 struct ImageAxis {
   int64_t input, output, kernel, stride, before, dilation;
 
-  /// Where element k of the kernel meets the input for result i.
+  /// Returns the input position that element k of the kernel reads for result i.
   int64_t input_of(int64_t i, int64_t k) const { return i * stride + k * dilation - before; }
-  /// The results for which that lies inside the input.
+  /// Returns the results for which this position is inside the input.
   Results inside(int64_t k) const {
     const int64_t offset = input_of(0, k);
     const int64_t first = offset >= 0 ? 0 : ceil_div(-offset, stride);
@@ -28,7 +28,8 @@ struct ImageAxis {
   }
 };
 
-/// x [images, groups*channels, H, W], weight [groups*filters, channels, kh, kw].
+/// A convolution of x (images, groups*channels, H, W) with a weight (groups*filters, channels, kh,
+/// kw).
 struct Convolution {
   Convolution(const Request& request, const Shape& x, const Shape& weight, const Shape& y)
       : images(x[0]),
@@ -41,7 +42,7 @@ struct Convolution {
   int64_t input_plane() const { return rows.input * columns.input; }
   int64_t output_plane() const { return rows.output * columns.output; }
   int64_t kernel_plane() const { return rows.kernel * columns.kernel; }
-  /// Planes of all channels, and of all filters, in their arrays.
+  /// The numbers of planes of x and of y for one image, over all groups.
   int64_t input_channels() const { return groups * channels; }
   int64_t output_channels() const { return groups * filters; }
 
@@ -63,8 +64,8 @@ struct Convolution {
   }
 };
 
-/// Calls f(i, first, end, k, l) for each row i of results and each kernel element (k, l) that it
-/// meets inside the image in columns [first, end).
+/// Calls f(i, first, end, k, l) for each row i of results and each kernel element (k, l) that reads
+/// inside the image in that row; only columns [first, end) of the results do.
 template <typename F>
 void for_each_row(const Convolution& c, F f) {
   for (int64_t k = 0; k < c.rows.kernel; ++k) {
@@ -75,7 +76,7 @@ void for_each_row(const Convolution& c, F f) {
   }
 }
 
-/// sums [OH, OW] += the convolution of one channel x [H, W] with one kernel w [kh, kw].
+/// Adds the convolution of one channel x (H, W) with one kernel w (kh, kw) to sums (OH, OW).
 template <typename T>
 void add_convolved(const Convolution& c, const T* x, const T* w, double* sums) {
   for_each_row(c, [&](int64_t row, int64_t first, int64_t end, int64_t k, int64_t l) {
@@ -87,7 +88,7 @@ void add_convolved(const Convolution& c, const T* x, const T* w, double* sums) {
   });
 }
 
-/// sums [H, W] += what one channel of dy [OH, OW] gives back through one kernel.
+/// Adds the data gradient of one channel of dy (OH, OW) through one kernel to sums (H, W).
 template <typename T>
 void add_spread(const Convolution& c, const T* dy, const T* w, double* sums) {
   for_each_row(c, [&](int64_t row, int64_t first, int64_t end, int64_t k, int64_t l) {
@@ -99,7 +100,7 @@ void add_spread(const Convolution& c, const T* dy, const T* w, double* sums) {
   });
 }
 
-/// sums [kh, kw, OW] += dy * x, column by column of dy.
+/// Adds the products dy * x to sums (kh, kw, OW), separately for each column of dy.
 template <typename T>
 void add_products(const Convolution& c, const T* x, const T* dy, double* sums) {
   for_each_row(c, [&](int64_t row, int64_t first, int64_t end, int64_t k, int64_t l) {
@@ -111,8 +112,8 @@ void add_products(const Convolution& c, const T* x, const T* dy, double* sums) {
   });
 }
 
-/// A kernel that calls body(plane, sums) for each plane of the result, with `size` doubles that
-/// start at 0.
+/// Returns a kernel that calls body(plane, sums) for each plane of the result, with `size` doubles
+/// in `sums` that start at 0.
 template <typename Body>
 Kernel for_each_plane(const Request& request, int64_t planes, int64_t size, Body body) {
   Kernel kernel;

@@ -1,4 +1,4 @@
-// Convolutions of images: the primitive and its two gradients.
+// The records of convolutions of images: the primitive and its two gradients.
 #include <algorithm>
 
 #include "ops/core/families.h"
@@ -9,14 +9,15 @@ namespace {
 
 constexpr WindowNames kPrimitiveNames = {"weight", "kernel"};
 
-/// What the convolution and its gradients share: `x`, [N, C, H, W], with `weight`,
-/// [O, C/g, kh, kw], makes `y`.
+/// The tensors of a convolution and of its gradients: `x` (N, C, H, W) with `weight` (O, C/g, kh,
+/// kw) gives `y`.
 struct Convolved {
   Shape x, weight, y;
   Windows windows;
 };
 
-/// Reports shapes, of rank 4, and attributes that do not go together.
+/// Returns the convolution of two shapes of rank 4. Reports shapes and attributes that do not fit
+/// together.
 std::optional<Convolved> convolved(Call& call, const Shape& x, const Shape& weight) {
   const auto groups = call.attribute<int64_t>("groups");
   if (!groups_fit(call, x[1], weight[0], groups)) return {};
@@ -77,7 +78,8 @@ void normalize_convolution_grad_weight(Call& call, Attributes& attributes) {
   set_windows(attributes, read_convolution_grad_weight(call));
 }
 
-/// The batch axis of what images, operand 0, and the weight make. A weight with rows mixes them.
+/// Returns the batch axis of the result of images (operand 0) and the weight. If the weight has
+/// rows, the result combines them.
 int batch_of_images(const Call& call) {
   return common_batch(batch_before(call.operand(0).batch_axis, 1),
                       batch_before(call.operand(1).batch_axis, 0));
@@ -102,7 +104,7 @@ void infer_convolution_grad_weight(Call& call) {
               images == 0 ? Combine::kSum : Combine::kNone);
 }
 
-/// Of the primitive and its gradients, all normalized.
+/// The attributes of the primitive and its gradients, all of them normalized.
 std::vector<AttributeSpec> convolution_attributes() {
   return {sizes_attribute("strides", "1", "step between windows, in elements"),
           {"padding", AttributeType::kPadding, "valid", "top, bottom, left, right"},
@@ -128,7 +130,7 @@ OperandSpec filters() {
           .images = Images::kFilters};
 }
 
-/// Each element of the output meets each weight of its filter.
+/// Each element of the output needs one multiply-add for each weight of its filter.
 double flops_of(const Shape& output, const Shape& weight) {
   return 2 * static_cast<double>(output.elements()) * static_cast<double>(weight.elements()) /
          std::max(1.0, static_cast<double>(weight[0]));

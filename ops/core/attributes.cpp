@@ -1,4 +1,4 @@
-// Attributes by name, and as text.
+// Storage of attributes by name, and their conversion to text.
 #include "ops/core/attributes.h"
 
 #include <fmt/format.h>

@@ -1,4 +1,4 @@
-// What an op or a step carries besides its operands: a small sorted map from name to value.
+// The data that an op or a step has besides its operands: a small sorted map from name to value.
 #pragma once
 
 #include <cstdint>
@@ -14,15 +14,17 @@
 #include "runtime/base/error.h"
 
 #ifdef __GLIBCXX__
-// Up to version 12 at least, libstdc++ takes a variant of such types to hold a value always, also
-// while it is copied: where the copy gets no memory, it then destroys what is not there.
+// libstdc++ (at least up to version 12) assumes that a variant of these types always holds a value,
+// even during a copy. If the copy fails to allocate memory, libstdc++ then destroys an object that
+// does not exist.
 template <>
 struct std::__detail::__variant::_Never_valueless_alt<std::vector<int64_t>> : std::false_type {};
 #endif
 
 namespace flow::ops {
 
-/// Integers, numbers, texts (enumerations too), lists of integers (shapes, axes, paddings), dtypes.
+/// A flag, integer, number, text (also for enumerations), list of integers (shapes, axes, paddings)
+/// or dtype.
 using Attribute = std::variant<bool, int64_t, double, std::string, std::vector<int64_t>, DType>;
 
 class Attributes {
@@ -38,7 +40,8 @@ class Attributes {
   void erase(std::string_view name);
   const Attribute* find(std::string_view name) const;
   bool has(std::string_view name) const { return find(name) != nullptr; }
-  /// The value of `name`. REQUIRES: it is there, as a T; the compiler and the plan check see to it.
+  /// Returns the value of `name`. REQUIRES: the attribute exists and is a T; the compiler and the
+  /// plan check ensure this.
   template <typename T>
   const T& get(std::string_view name) const {
     const Attribute* found = find(name);
@@ -54,7 +57,7 @@ class Attributes {
   std::vector<Entry> entries_;  // sorted by name
 };
 
-/// "true", "0.1", "same", "[2, 2]", "float32"
+/// Returns the value as text: "true", "0.1", "same", "[2, 2]", "float32".
 std::string text_of(const Attribute& attribute);
 
 }  // namespace flow::ops

@@ -1,4 +1,4 @@
-// Axes: as attributes name them, where the batch axis of a tensor goes, and NumPy's broadcasting.
+// Rules for axes: how attributes name them, where the batch axis goes, and NumPy's broadcasting.
 #include "ops/core/axes.h"
 
 #include <fmt/format.h>
@@ -9,7 +9,7 @@
 namespace flow::ops {
 namespace {
 
-/// Where an operand's batch axis lies in the result.
+/// Returns the axis of the result at which the batch axis of an operand ends up.
 int batch_in(const Shape& out, const Shape& shape, int batch_axis) {
   if (batch_axis < 0) return batch_axis;
   const int axis = batch_axis + out.rank() - shape.rank();

@@ -1,4 +1,4 @@
-// What shape functions report: results and refusals.
+// The results and refusals that shape functions report.
 #include "ops/core/call.h"
 
 #include <fmt/format.h>
@@ -33,7 +33,8 @@ bool Call::same_dtype(size_t first, size_t second) {
   };
   const DType a = dtype(first), b = dtype(second);
   if (a == b) return true;
-  const bool cast_first = is_float(b) && !is_float(a);  // no gradient passes a cast to integers
+  // A cast to integers would stop the gradient.
+  const bool cast_first = is_float(b) && !is_float(a);
   bad_operand(cast_first ? first : second, Reason::kDTypeMismatch,
               fmt::format("the operands are {} and {}; expected one dtype", name_of(a), name_of(b)))
       .with_hint(

@@ -1,5 +1,5 @@
-// A call of an op as its shape function sees it: operands and attributes in, results or refusals
-// out.
+// A call of an op as its shape function sees it: it provides operands and attributes, and collects
+// results or refusals.
 #pragma once
 
 #include <optional>
@@ -14,7 +14,7 @@
 
 namespace flow::ops {
 
-/// Why an op refuses its operands or attributes.
+/// The reason why an op refuses its operands or attributes.
 enum class Reason {
   kBadAttribute,
   kDTypeMismatch,
@@ -27,39 +27,39 @@ enum class Reason {
   kWindow
 };
 
-/// One refusal. The text is lower case without a full stop; hints are imperatives.
+/// One refusal. The text starts in lower case and has no full stop; hints are imperatives.
 struct Refusal {
   Reason reason;
   std::string text;
-  std::optional<size_t> operand = {};  // of an operand, ...
-  std::string_view attribute = {};     // ... or an attribute, or else of the call
+  std::optional<size_t> operand = {};  // the refused operand, if any
+  std::string_view attribute = {};     // the refused attribute; with neither, the call is refused
   std::vector<std::string> hints = {};
 
-  /// An empty hint adds nothing.
+  /// Adds a hint, unless it is empty.
   void with_hint(std::string hint);
 };
 
-/// An operand's type. Borrows the shape.
+/// The type of an operand. It borrows the shape.
 struct Operand {
   DType dtype;
   const Shape& shape;
   int batch_axis = kNoBatch;
 };
 
-/// A result's type.
+/// The type of a result.
 struct Result {
   DType dtype;
   Shape shape;
   int batch_axis = kNoBatch;
-  Combine combine = Combine::kNone;  // where the batch is reduced
+  Combine combine = Combine::kNone;  // how shards combine if the batch is reduced
 };
 
-/// What a job says of all its calls.
+/// The settings of a job that apply to all its calls.
 struct JobTypes {
   DType compute = DType::kFloat32;          // the float dtype of variables and results
-  std::optional<DType> low_precision = {};  // the 16-bit one that products read in a mixed job
-  int64_t batch = 0;                        // rows of the batch in the job's inputs; 0: no batch
-  /// Each normalizes its own rows, which then stay rows of the batch.
+  std::optional<DType> low_precision = {};  // the 16-bit dtype of products in a mixed-precision job
+  int64_t batch = 0;                        // number of rows in a batch, or 0 without a batch
+  /// The number of shards. Each shard normalizes its own rows, which then remain rows of the batch.
   int64_t shards = 1;
 };
 
@@ -88,21 +88,21 @@ class Call {
   /// The float dtype that the job computes in.
   DType compute_dtype() const { return job_.compute; }
 
-  // Each reports a refusal, to which a hint may be added at once.
+  // Each function reports a refusal and returns it, so that the caller can add a hint.
   Refusal& bad_operand(size_t i, Reason reason, std::string text);
   Refusal& bad_attribute(std::string_view name, Reason reason, std::string text);
   Refusal& bad_call(Reason reason, std::string text);
   bool failed() const { return !refusals_.empty(); }
   const std::vector<Refusal>& refusals() const { return refusals_; }
 
-  /// Whether two operands have one dtype; reports them if not.
+  /// Returns true if two operands have the same dtype; otherwise reports them.
   bool same_dtype(size_t first = 0, size_t second = 1);
-  /// Whether operands first, first + 1, ... below `end` have that shape; reports the first that
-  /// does not.
+  /// Returns true if the operands first, first + 1, ... below `end` have that shape; otherwise
+  /// reports the first that differs.
   bool have_shape(size_t first, size_t end, const Shape& expected);
 
-  /// The next result. Reports a shape that is too large to count, or has too many axes.
-  /// `combine`: where the batch is reduced, whatever the shapes.
+  /// Adds the next result. Reports a shape that has too many axes or too many elements to count.
+  /// `combine` says how shards combine the result; it applies only if the batch is reduced.
   void result(DType dtype, Shape shape, int batch_axis, Combine combine = Combine::kNone);
   const std::vector<Result>& results() const { return results_; }
 

@@ -1,4 +1,4 @@
-// Operands and attributes against the record.
+// Checks of a call's operands and attributes against the record of its op.
 #include "ops/core/check.h"
 
 #include <fmt/format.h>

@@ -1,4 +1,4 @@
-// Rows in vectors.
+// Vectorized epilogues of one row.
 #include "ops/core/cpu_epilogue.h"
 
 #include <cstring>

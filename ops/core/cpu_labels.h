@@ -1,4 +1,4 @@
-// Class labels of any integer dtype, and the fault that one out of range is.
+// The check of class labels of any integer dtype, and the fault that reports a label out of range.
 #pragma once
 
 #include <cstdint>
@@ -11,7 +11,7 @@
 
 namespace flow::cpu {
 
-/// What is known of a step's labels before it runs.
+/// The facts about a step's labels that are available before the step runs.
 struct LabelCheck {
   LabelCheck(const Request& request, const TensorDesc& labels, int64_t classes)
       : where(request.step.where),
@@ -21,13 +21,13 @@ struct LabelCheck {
         limit(classes),
         place(whole_index(labels.shape, labels.batch_axis, request.shards)) {}
 
-  /// Notes the first label outside [0, limit), in row order, unless the call has a fault already.
-  /// Its row is that of the whole batch.
+  /// Records the first label outside [0, limit) in row order, unless the call already has a fault.
+  /// The fault names the row in the whole batch.
   void run(const std::byte* labels, const CallState& state) const {
     for (int64_t row = 0; row < rows && state.fault && !*state.fault; ++row)
       check(integer_at(dtype, labels, row), row, state);
   }
-  /// The same of one label.
+  /// Records a label outside [0, limit), unless the call already has a fault.
   void check(int64_t label, int64_t row, const CallState& state) const {
     if ((label >= 0 && label < limit) || !state.fault || *state.fault) return;
     *state.fault = exec::Fault{where, operand, place.at(row, state.shard), label, limit};
@@ -39,7 +39,7 @@ struct LabelCheck {
   WholeIndex place;
 };
 
-/// The kernel with a check before it that the integers in operand i are in [0, limit).
+/// Returns the kernel with a preceding check that the integers in operand i are in [0, limit).
 inline Kernel checked(const Request& request, size_t i, int64_t limit, Kernel kernel) {
   kernel.launch = [i, check = LabelCheck(request, request.inputs[i], limit),
                    launch = std::move(kernel.launch)](const Buffers& buffers,

@@ -1,4 +1,5 @@
-// Launches in the stream of a call: of any kernel, of a check of integers, of teams for rows.
+// Launches into the stream of a call: any kernel, a check of integers, or teams of threads for
+// rows.
 #pragma once
 
 #include "runtime/cuda/loops/integers.cuh"
@@ -7,7 +8,7 @@
 
 namespace flow::cuda {
 
-/// Puts kernel<<<shape>>>(values...) into the stream of a call.
+/// Enqueues kernel<<<shape>>>(values...) in the stream of a call.
 template <typename... Parameters>
 void launch(const LaunchState& state, const char* name, const LaunchShape& shape,
             void (*kernel)(Parameters...), std::type_identity_t<Parameters>... values) {
@@ -20,14 +21,15 @@ __global__ void check_integers(Integers integers, Check check, const CallBlock* 
   check_range(integers, check, call, fault);
 }
 
-/// Notes the first integer out of range, by a launch of that name.
+/// Launches, under that name, a check that records the first integer out of range.
 inline void launch_check(const LaunchState& state, const char* name, const Integers& integers,
                          const RangeCheck& check) {
   const LaunchShape block{{1}, {kThreads}, kThreads / kWarp * sizeof(int64_t)};
   launch(state, name, block, check_integers<>, integers, check, state.call, state.fault);
 }
 
-/// A grid of blocks of one team each, for rows of n elements and their parts (blockIdx.y).
+/// Returns a grid of blocks with one team each, for rows of n elements and their parts
+/// (blockIdx.y).
 inline LaunchShape shape_for_teams(int64_t rows, int64_t n, int64_t parts = 1) {
   const unsigned threads = is_long_row(n) ? kThreads : kWarp;
   return {{blocks_for(rows), static_cast<unsigned>(parts)},

@@ -1,5 +1,5 @@
-// The functions behind families.def, each of which returns the records of its family, and what
-// these are written with.
+// Declares the functions of families.def, each of which returns the records of its family, and
+// includes the headers that these functions need.
 #pragma once
 
 #include <fmt/format.h>

@@ -1,4 +1,4 @@
-// NumPy's basic indexing, written as text.
+// The parser for NumPy's basic indexing in text form.
 #include "ops/core/index_text.h"
 
 #include <fmt/format.h>
@@ -11,7 +11,7 @@
 namespace flow::ops {
 namespace {
 
-/// No axis is longer, and sums of a few of them do not overflow.
+/// A bound that no axis exceeds and that is small enough to add a few such values without overflow.
 constexpr int64_t kFarthest = int64_t{1} << 60;
 
 std::optional<int64_t> integer_from(std::string_view text) {
@@ -24,7 +24,7 @@ std::optional<int64_t> integer_from(std::string_view text) {
   return std::clamp(value, -kFarthest, kFarthest);
 }
 
-/// "1:-1", "::2", ":"
+/// Reads a range: "1:-1", "::2", ":".
 std::optional<IndexItem> range_from(const std::string& text) {
   const std::vector<std::string> parts = split(text, ':');
   if (parts.size() > 3) return {};
@@ -48,7 +48,7 @@ std::optional<IndexItem> item_from(const std::string& text) {
   return IndexItem{.kind = IndexItem::Kind::kInteger, .start = integer};
 }
 
-/// Axes that an item stands for, but for an ellipsis.
+/// Returns the number of axes that an item covers; an ellipsis counts as 0.
 int axes_of(const IndexItem& item) {
   return item.kind == IndexItem::Kind::kRange || item.kind == IndexItem::Kind::kInteger ? 1 : 0;
 }
@@ -126,7 +126,7 @@ class Selector {
 
   const Shape& shape_;
   Selection made_;
-  std::vector<int64_t> left_;  // extents of what is taken
+  std::vector<int64_t> left_;  // extents of the selected elements
   std::string complaint_;
 };
 

@@ -1,4 +1,4 @@
-// NumPy's basic indexing, written as text: "[:, 0, 1:-1]".
+// NumPy's basic indexing in text form: "[:, 0, 1:-1]".
 #pragma once
 
 #include <cstdint>
@@ -11,35 +11,37 @@
 
 namespace flow::ops {
 
-/// One item between the commas.
+/// One item between commas.
 struct IndexItem {
   enum class Kind { kRange, kInteger, kNewAxis, kEllipsis };
   Kind kind = Kind::kRange;
-  std::optional<int64_t> start = {}, stop = {}, step = {};  // of a range; start: the integer
+  // bounds of a range; a plain integer is stored in `start`
+  std::optional<int64_t> start = {}, stop = {}, step = {};
 };
 
-/// What an index takes of an array. The first three have an extent for each axis of the array.
+/// The elements that an index selects from an array. The three lists have one entry for each axis
+/// of the array.
 struct Selection {
   std::vector<int64_t> starts, steps, counts;
-  Shape shape;  // of what is taken: axes with an integer dropped, new ones added
+  Shape shape;  // the selection's shape, without integer axes and with new axes
 };
 
-/// A value, or what is wrong.
+/// A value, or a description of what is wrong.
 template <typename T>
 struct Understood {
   std::optional<T> value;
   std::string complaint;
 };
 
-/// The items of "[:, 0, 1:-1]". The complaint names the item that cannot be read.
+/// Reads the items of "[:, 0, 1:-1]". The complaint names the item that cannot be read.
 Understood<std::vector<IndexItem>> parse_index(std::string_view text);
 
-/// What the items take of an array of that shape: at least one element.
+/// Returns the selection of the items from an array of that shape. It has at least one element.
 Understood<Selection> select(const std::vector<IndexItem>& items, const Shape& shape);
 
-/// The text that takes [begin, end) of one axis and all of the others.
+/// Returns the text of the index that selects [begin, end) of one axis and all of the other axes.
 std::string index_of_range(int rank, int axis, int64_t begin, int64_t end);
-/// The text that takes one place of an axis, and drops it.
+/// Returns the text of the index that selects one position of an axis and drops that axis.
 std::string index_of_place(int rank, int axis, int64_t place);
 
 }  // namespace flow::ops

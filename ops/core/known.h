@@ -1,5 +1,5 @@
-// Ops that passes and kernels look for one by one, where they rewrite a pattern. What holds of many
-// ops is a trait in their records.
+// Ops that passes and kernels look up by name in order to rewrite a pattern. Properties that many
+// ops share are traits in their records instead.
 #pragma once
 
 #include "ops/core/spec.h"

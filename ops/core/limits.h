@@ -1,4 +1,4 @@
-// Limits and special values of tensors' shapes.
+// Limits and special values of tensor shapes.
 #pragma once
 
 #include <cstdint>
@@ -6,18 +6,19 @@
 
 namespace flow::ops {
 
-/// No tensor has more dimensions; kernels may count on it. Extents are at least 1.
+/// The largest rank of a tensor; kernels rely on it. Extents are at least 1.
 inline constexpr int kMaxRank = 8;
 
-/// The largest window, stride, padding or count: kernels count these in 32 bits.
+/// The largest window, stride, padding or count, because kernels store these in 32 bits.
 inline constexpr int64_t kMaxSize = std::numeric_limits<int32_t>::max();
 
-/// The batch axis of a tensor, along which the rows of the batch lie, is an axis or one of these.
-inline constexpr int kNoBatch = -1;       // the same for every row: variables, constants
+/// The batch axis of a tensor contains the rows of the batch. It is the index of an axis or one of
+/// these values.
+inline constexpr int kNoBatch = -1;       // equal for all rows: variables, constants
 inline constexpr int kBatchReduced = -2;  // computed from several rows: a mean over the batch
 
-/// How the results of shards, each computed from its own rows, make the result of the whole batch.
-/// kNone: they do not.
+/// How the results of shards, each computed from its own rows, combine into the result of the whole
+/// batch. With kNone they do not combine.
 enum class Combine : uint8_t { kNone, kSum, kMean, kMax, kMin };
 
 }  // namespace flow::ops

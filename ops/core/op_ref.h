@@ -1,4 +1,4 @@
-// An op as plans refer to it: by name in JSON, by its record everywhere else.
+// A reference from a plan to an op: a name in JSON, the op's record everywhere else.
 #pragma once
 
 #include <string>
@@ -10,8 +10,8 @@ namespace flow::ops {
 struct OpSpec;
 const OpSpec* find_spec(std::string_view name);
 
-/// A name with its record, looked up once. A plan that was not checked may name an op that does not
-/// exist: its record is null.
+/// A name with its record, which is looked up once. The record is null if the op does not exist,
+/// which is possible in a plan that was not checked.
 class OpRef {
  public:
   OpRef() = default;
@@ -21,7 +21,7 @@ class OpRef {
 
   const std::string& name() const { return name_; }
   const OpSpec* spec() const { return spec_; }
-  /// REQUIRES: there is a record.
+  /// REQUIRES: the record is not null.
   const OpSpec* operator->() const { return spec_; }
   const OpSpec& operator*() const { return *spec_; }
 

@@ -1,5 +1,5 @@
 // Loops of reference kernels: over elements that broadcast, along an axis, and over elements that
-// move one by one. Indices are worked out by division, the plain way.
+// move one by one. They compute indices by plain division.
 #pragma once
 
 #include <algorithm>
@@ -16,7 +16,7 @@
 
 namespace flow::cpu::reference {
 
-/// The element of an operand that broadcasting brings to element i of the result.
+/// Returns the index of the operand's element that broadcasting assigns to element i of the result.
 inline int64_t operand_index(const Shape& result, int64_t i, const Shape& operand) {
   int64_t index = 0, stride = 1;
   for (int axis = result.rank() - 1; axis >= 0; --axis) {
@@ -29,7 +29,7 @@ inline int64_t operand_index(const Shape& result, int64_t i, const Shape& operan
   return index;
 }
 
-/// [outer, extent, inner] in C order, around an axis.
+/// A shape as (outer, extent, inner) in C order, where `extent` is the size of one axis.
 struct Around {
   Around(const Shape& shape, int axis)
       : outer(shape.elements(0, axis)),
@@ -38,12 +38,12 @@ struct Around {
   int64_t outer, extent, inner;
 };
 
-/// ln(1 + e^x)
+/// Returns ln(1 + e^x).
 inline double softplus_of(double x) {
   return std::max(x, 0.0) + std::log1p(std::exp(-std::abs(x)));
 }
 
-/// y = f(x), element by element; floats are computed in double.
+/// Computes y = f(x) element by element. Floats are computed in double.
 template <typename F>
 Kernel map(const Request& request, F f) {
   const int64_t n = request.outputs[0].shape.elements();
@@ -60,7 +60,8 @@ Kernel map(const Request& request, F f) {
   return kernel;
 }
 
-/// The same of integers too, which are computed in uint64: they wrap around.
+/// Computes y = f(x) element by element. Floats are computed in double, integers in uint64, which
+/// wraps around.
 template <typename F>
 Kernel map_numbers(const Request& request, F f) {
   if (is_float(request.inputs[0].dtype)) return map(request, f);
@@ -76,7 +77,7 @@ Kernel map_numbers(const Request& request, F f) {
   return kernel;
 }
 
-/// out = f(a, b), operands repeated to the result's shape.
+/// Computes out = f(a, b), where the operands are broadcast to the result's shape.
 template <typename A, typename B, typename R, typename F>
 Kernel map_pairs(const Request& request, F f) {
   Kernel kernel;
@@ -96,7 +97,7 @@ Kernel map_pairs(const Request& request, F f) {
   return kernel;
 }
 
-/// The same of floats of one dtype, computed in double.
+/// Computes out = f(a, b) for floats of one dtype, in double.
 template <typename F>
 Kernel map_float_pairs(const Request& request, F f) {
   return visit_float(request.inputs[0].dtype, [&]<typename T>(T) {
@@ -106,7 +107,7 @@ Kernel map_float_pairs(const Request& request, F f) {
   });
 }
 
-/// out = f(a, b, c) of floats, likewise.
+/// Computes out = f(a, b, c) for floats of one dtype, in double, with broadcasting.
 template <typename F>
 Kernel map_float_triples(const Request& request, F f) {
   Kernel kernel;
@@ -126,7 +127,7 @@ Kernel map_float_triples(const Request& request, F f) {
 
 using AxisPlaces = std::array<int64_t, plan::kMaxRank>;
 
-/// The place along each axis of element i.
+/// Returns the position of element i along each axis.
 inline AxisPlaces places_of(const Shape& shape, int64_t i) {
   AxisPlaces places{};
   for (int axis = shape.rank() - 1; axis >= 0; --axis) {
@@ -143,7 +144,7 @@ inline int64_t index_at(const Shape& shape, const AxisPlaces& places) {
   return index;
 }
 
-/// dx[source(i)] += dy[i], from zero.
+/// Computes dx[source(i)] += dy[i], starting from zeros.
 template <typename Source>
 Kernel scattering(const Request& request, Source source) {
   Kernel kernel;

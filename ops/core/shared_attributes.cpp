@@ -1,4 +1,4 @@
-// Operands and attributes that ops of several families have, and checks of their values.
+// Operands and attributes that ops of several families share, and checks of their values.
 #include "ops/core/shared_attributes.h"
 
 #include <fmt/format.h>

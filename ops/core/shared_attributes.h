@@ -1,4 +1,4 @@
-// Operands and attributes that ops of several families have, and checks of their values.
+// Operands and attributes that ops of several families share, and checks of their values.
 #pragma once
 
 #include <optional>
@@ -12,18 +12,19 @@
 
 namespace flow::ops {
 
-/// Operands of integers, which `limit` may bound; and operands that a call may lack.
+/// An operand of integers, which `limit` may bound, and operands that a call may omit.
 OperandSpec integers(std::string_view name, std::string_view doc, LimitRule limit = nullptr);
 OperandSpec optional_integers(std::string_view name, std::string_view doc,
                               LimitRule limit = nullptr);
 OperandSpec optional_floats(std::string_view name, std::string_view doc);
-/// Limits: the size of the axis of operand 0 that the attribute names, and the attribute `extent`.
+/// Limits of integer operands: the size of the axis of operand 0 that the attribute `axis` names,
+/// and the value of the attribute `extent`.
 int64_t limit_of_axis(std::span<const Shape> operands, const Attributes& attributes);
 int64_t limit_of_extent(std::span<const Shape> operands, const Attributes& attributes);
 
-/// An axis, which normalize_axis counts from the front.
+/// An axis, which normalize_axis converts to a count from the front.
 AttributeSpec axis_attribute(std::string_view fallback, std::string_view doc);
-/// Axes, by default all; plans have `axes` instead (normalize_axes).
+/// A list of axes, by default all. Plans have `axes` instead (see normalize_axes).
 AttributeSpec axes_attribute(std::string_view doc);
 PlanAttribute axes_in_plans();
 /// One of `choices`.
@@ -39,7 +40,7 @@ AttributeSpec value_attribute(std::string_view name, std::string_view fallback,
 /// A number in [0, 1).
 AttributeSpec fraction_attribute(std::string_view name, std::string_view fallback,
                                  std::string_view doc);
-/// An integer, likewise.
+/// An integer of at least `min` and at most `max`.
 AttributeSpec integer_attribute(std::string_view name, std::string_view fallback,
                                 std::string_view doc, std::optional<double> min,
                                 std::optional<double> max = {});
@@ -54,9 +55,10 @@ AttributeSpec extent_attribute(std::string_view doc);
 /// Extents of at least 1.
 AttributeSpec extents_attribute(std::string_view name, std::string_view fallback,
                                 std::string_view doc);
-/// Those of the first result, axis by axis, in plans.
+/// An attribute of plans that contains the extents of the first result, axis by axis.
 PlanAttribute extents_of_result(std::string_view name);
-/// The attribute, of another kind in plans than type and bounds tell.
+/// Returns the attribute with its kind in plans set explicitly, for cases in which type and bounds
+/// do not determine it.
 AttributeSpec of_kind(Kind kind, AttributeSpec attribute);
 
 AttributeSpec first_axis_attribute();
@@ -64,15 +66,16 @@ AttributeSpec epsilon_attribute(std::string_view fallback);
 AttributeSpec center_attribute();
 AttributeSpec scale_attribute();
 
-/// Reports an operand 0 that is not [N, C, ...] with channels for the attribute `groups`.
+/// Returns true if operand 0 has the shape (N, C, ...) and its channels divide evenly by the
+/// attribute `groups`; otherwise reports it.
 bool has_groups(Call& call);
 
-/// Whether the number in the attribute can be an element of that dtype as it is; reports one that
-/// cannot.
+/// Returns true if the number in the attribute is exactly representable in that dtype; otherwise
+/// reports it.
 bool can_store(Call& call, std::string_view attribute, DType dtype);
 
-/// Of layers with a table of embeddings: the size of the table, what `own` says, and how it starts
-/// and is trained.
+/// Attributes of layers with an embedding table: the size of the table, then `own`, then its
+/// initializer and training options.
 std::vector<AttributeSpec> embedding_attributes(const std::vector<AttributeSpec>& own = {});
 
 }  // namespace flow::ops

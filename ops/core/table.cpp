@@ -1,4 +1,4 @@
-// The table of records, put together from its families.
+// The table of records, assembled from the families.
 #include <algorithm>
 #include <map>
 
@@ -7,14 +7,15 @@
 namespace flow::ops {
 namespace {
 
-/// Is a value of that dtype what such an operand takes, whatever dtype the job computes in?
+/// Returns true if an operand of this type takes values of that dtype, regardless of the job's
+/// dtype.
 bool is_of_kind(DType dtype, Accepts accepts) {
   if (accepts == Accepts::kFloat) return is_float(dtype);
   if (accepts == Accepts::kInteger) return is_integer(dtype);
   return accepts == Accepts::kBool && dtype == DType::kBool;
 }
 
-/// What a plan holds of an attribute.
+/// Returns the kind of value that plans contain for an attribute.
 Kind kind_of(const AttributeSpec& attribute) {
   const auto at_least = [&](double least) { return attribute.min && *attribute.min >= least; };
   if (attribute.kind) return *attribute.kind;
@@ -42,7 +43,8 @@ Kind kind_of(const AttributeSpec& attribute) {
   }
 }
 
-/// The record with what plans hold of all attributes. No plan has a layer.
+/// Returns the record with the plan attributes filled in. Layers are returned unchanged, because no
+/// plan contains them.
 OpSpec completed(OpSpec spec) {
   if (!spec.infer) return spec;
   std::vector<PlanAttribute>& in_plans = spec.plan_attributes;

@@ -25,12 +25,12 @@ void report_padding(Call& call, size_t given, size_t wanted) {
                                  given == 1 ? "dimension" : "dimensions", kCounts[wanted]));
 }
 
-/// [N, H, W, C] of gray, color or with transparency.
+/// Returns true if the shape looks like (N, H, W, C) with gray, color or color-and-alpha channels.
 bool looks_channels_last(const Shape& x) {
   return x.rank() == 4 && (x[3] == 1 || x[3] == 3 || x[3] == 4) && x[1] > 4 && x[2] > 4;
 }
 
-/// `extent`: "high"
+/// Reports a window that does not fit. `extent` is an adjective such as "high".
 void report_misfit(Call& call, const AxisWindows& along, int64_t padded, std::string_view extent,
                    const WindowNames& names) {
   const std::string spans = along.dilation == 1 ? std::string()
@@ -84,7 +84,7 @@ std::optional<std::vector<int64_t>> sizes_of(Call& call, std::string_view attrib
 
 std::optional<Windows> read_windows(Call& call, const WindowNames& names) {
   const auto size = sizes_of(call, names.size, names.dimensions);
-  if (!size && names.dilation.empty()) return {};  // strides may have their default from it
+  if (!size && names.dilation.empty()) return {};  // strides may take their default from the size
   const auto strides = sizes_of(call, "strides", names.dimensions);
   const auto dilation = names.dilation.empty()
                             ? std::vector<int64_t>(static_cast<size_t>(names.dimensions), 1)

@@ -1,5 +1,5 @@
-// Cross entropy of softmax, row by row, exact however large the logits x are. Of labels: loss =
-// logsumexp(x) - x[label], gradient dy (softmax(x) - onehot). Of probabilities z: loss =
+// Cross entropy of softmax, computed row by row and accurate for logits x of any size. With labels:
+// loss = logsumexp(x) - x[label], gradient dy (softmax(x) - onehot). With probabilities z: loss =
 // sum z (logsumexp(x) - x), gradient dy (sum(z) softmax(x) - z).
 #include <limits>
 
@@ -12,7 +12,7 @@
 namespace flow::cpu::fast {
 namespace {
 
-/// (rows, classes)
+/// The sizes of logits (rows, classes).
 struct Sizes {
   int64_t rows, classes;
 
@@ -21,8 +21,8 @@ struct Sizes {
         classes(logits.shape[logits.shape.rank() - 1]) {}
 };
 
-/// A Kernel of losses: loss_of(buffers, row, x, sum) is that of a row with the logits x and their
-/// sum. The second result is softmax(x).
+/// Returns a kernel of losses. loss_of(buffers, row, x, sum) is the loss of a row with the logits x
+/// and their log-sum-exp `sum`. The second result is softmax(x).
 template <typename Loss>
 Kernel losses_of_rows(const Request& request, Loss loss_of) {
   const Sizes sizes(request.inputs[1]);
@@ -36,12 +36,12 @@ Kernel losses_of_rows(const Request& request, Loss loss_of) {
     output<float>(buffers, 0)[row] =
         static_cast<float>(loss_of(buffers, row, x, softmax_and_sum(x, prob, n)));
   });
-  // Without a reader of prob each thread still needs a row to put it in.
+  // If nothing reads prob, each thread still needs a row of workspace for it.
   if (!keeps_prob) kernel.workspace = static_cast<size_t>(request.threads * n) * sizeof(float);
   return kernel;
 }
 
-/// NaN where the label is out of range, which stops the run.
+/// Returns the loss of a row, or NaN if the label is out of range, which stops the run.
 double loss_of_label(const float* x, const RowSum& sum, int64_t classes, int64_t label) {
   if (label < 0 || label >= classes) return std::numeric_limits<double>::quiet_NaN();
   return sum.log_sum + (static_cast<double>(sum.max) - static_cast<double>(x[label]));
@@ -72,7 +72,7 @@ Kernel prepare_sparse_grad(const Request& request) {
       });
 }
 
-/// sum z ((max - x) + log_sum)
+/// Returns sum z ((max - x) + log_sum).
 FLOW_VECTORIZED double weighted_sum(const float* z, const float* x, RowSum row, int64_t n) {
   const auto max = static_cast<double>(row.max);
   return sum_of_terms<double>(n, [=](int64_t i) {
@@ -84,7 +84,7 @@ FLOW_VECTORIZED double sum_of(const float* z, int64_t n) {
   return sum_of_terms<double>(n, [=](int64_t i) { return static_cast<double>(z[i]); });
 }
 
-/// dx = dy (sum p - z)
+/// Computes dx = dy (sum p - z).
 FLOW_VECTORIZED void gradient_row(const float* z, const float* p, float sum, float dy, float* dx,
                                   int64_t n) {
 #pragma omp simd

@@ -1,6 +1,6 @@
-// Softmax cross-entropy, row by row, exact however large the logits x are. With labels that are
-// classes, loss = logsumexp(x) - x[label], and dx = dy (softmax(x) - onehot); with shares z of the
-// classes, loss = sum z (logsumexp(x) - x), and dx = dy (sum(z) softmax(x) - z).
+// Softmax cross-entropy, computed row by row and accurate for logits x of any size. With class
+// labels: loss = logsumexp(x) - x[label], dx = dy (softmax(x) - onehot). With class probabilities
+// z: loss = sum z (logsumexp(x) - x), dx = dy (sum(z) softmax(x) - z).
 #include <cmath>
 
 #include "runtime/base/vector_math.h"
@@ -20,8 +20,9 @@ Sizes sizes_of(const TensorDesc& logits) {
   return {logits.shape.elements() / classes, classes};
 }
 
-/// A team of kTeam threads for each row; one block more for the check of the labels. prob may be
-/// null. The sum is in double: beside the largest element's 1 a float's would lose the others.
+/// Computes the losses with one team of kTeam threads per row, and checks the labels in one
+/// additional block. prob may be null. The sum is in double, because the term 1 of the largest
+/// logit would absorb small terms of a float sum.
 template <typename T, int kTeam>
 __global__ void sparse_rows(Integers labels, const T* logits, Sizes sizes, T* loss, T* prob,
                             RangeCheck check, const CallBlock* call, FaultBlock* fault) {
@@ -54,7 +55,7 @@ __global__ void sparse_rows(Integers labels, const T* logits, Sizes sizes, T* lo
   for_rows<kTeam>(sizes.rows, make_row, blocks);
 }
 
-/// dx = dy * (prob - onehot); no class of a label out of range is hit.
+/// Computes dx = dy * (prob - onehot). A label out of range matches no class.
 template <typename T>
 __global__ void sparse_grad(Integers labels, const T* prob, const T* dy, Sizes sizes,
                             Divider by_classes, T* dx) {
@@ -67,7 +68,8 @@ __global__ void sparse_grad(Integers labels, const T* prob, const T* dy, Sizes s
   }
 }
 
-/// A team for each row. prob may be null. Sums are in double, as above.
+/// Computes the losses with one team per row. prob may be null. Sums are in double, as in
+/// sparse_rows.
 template <typename T, int kTeam>
 __global__ void dense_rows(const T* labels, const T* logits, Sizes sizes, T* loss, T* prob) {
   for_rows<kTeam>(sizes.rows, [&](int64_t row, int lane) {
@@ -107,7 +109,7 @@ Kernel prepare_sparse(const Request& request) {
   const TensorDesc &labels = request.inputs[0], &logits = request.inputs[1];
   const Sizes sizes = sizes_of(logits);
   LaunchShape shape = shape_for_rows(sizes.rows, sizes.classes);
-  ++shape.grid.x;  // the check
+  ++shape.grid.x;  // adds the block that checks the labels
   return visit_float(logits.dtype, [&]<typename T>(T) -> Kernel {
     const auto kernel =
         is_long_row(sizes.classes) ? sparse_rows<T, kThreads> : sparse_rows<T, kWarp>;

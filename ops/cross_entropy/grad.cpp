@@ -1,4 +1,5 @@
-// Losses of classes: their gradients, and what weights, left out labels and smoothing add to them.
+// Losses of classes: the gradients, and the layers, which add weights, ignored labels and label
+// smoothing.
 #include "ops/cross_entropy/cross_entropy.h"
 
 #include "compiler/grad/common.h"
@@ -9,12 +10,14 @@ namespace {
 
 using ir::ValueId;
 
-/// A layer of class labels: operands labels, scores of the classes and perhaps weights.
+/// A layer of class labels. Its operands are the labels, the scores of the classes and, optionally,
+/// the weights.
 class ClassLoss {
  public:
   explicit ClassLoss(LayerContext& context) : context_(context) {}
 
-  /// Reports operands that do not fit, and a label to ignore that no label can be.
+  /// Returns true if the operands fit and `ignore_index` is a possible label; otherwise reports
+  /// them.
   bool fits() const {
     ops::Call call = context_.call();
     if (!ops::class_labels_fit(call)) return !context_.report(call);
@@ -35,7 +38,7 @@ class ClassLoss {
   ValueId scores() const { return context_.operands[1]; }
   ValueId weights() const { return context_.operands[2]; }
 
-  /// Labels that are classes: those to leave out are 0.
+  /// Returns the labels with those to ignore replaced by 0, so that all of them are classes.
   ValueId class_labels() {
     if (!ignored()) return context_.operands[0];
     if (!class_labels_.valid()) {
@@ -51,7 +54,8 @@ class ClassLoss {
     return class_labels_;
   }
 
-  /// The losses of rows, as `reduction` says. `loss`: where none is left out, with weights.
+  /// Reduces the losses of rows according to `reduction`. `loss` includes the weights, and the rows
+  /// to ignore.
   ValueId reduced(ValueId loss) {
     if (ignored()) loss = without_ignored("loss", loss);
     const std::string& reduction = context_.attributes.get<std::string>("reduction");
@@ -63,7 +67,7 @@ class ClassLoss {
     return context_.add("reduce_mean", "mean", {loss}, all_axes());
   }
 
-  /// Weight of the label of each row.
+  /// Returns the weight of each row's label.
   ValueId row_weights() {
     if (!row_weights_.valid())
       row_weights_ =
@@ -84,7 +88,8 @@ class ClassLoss {
     return context_.add("where", part, {left_out_, context_.number("zero", 0), rows});
   }
 
-  /// Of sums over the whole batch, however many shards add to them.
+  /// Divides two sums over the whole batch. With shards, the division runs once, after the shards'
+  /// sums are combined.
   ValueId quotient(ValueId sum, ValueId weight) {
     const ValueId mean = context_.add("divide", "mean", {sum, weight});
     ir::Graph& graph = context_.builder.graph();
@@ -93,7 +98,7 @@ class ClassLoss {
     return mean;
   }
 
-  /// The sum of the weights of the labels that count.
+  /// Returns the sum of the weights of the labels that are not ignored.
   ValueId total_weight() {
     ValueId rows = is_weighted() ? row_weights() : context_.number("one", 1);
     if (ignored()) rows = without_ignored("counted", rows);
@@ -107,7 +112,8 @@ class ClassLoss {
 ValueId expand_nll(LayerContext& context) {
   ClassLoss loss(context);
   if (!loss.fits()) return {};
-  // A probability of 0 counts only where it is the label's: no product with 0, which would be NaN.
+  // Selects the label's log-probability. A product with a one-hot vector would be NaN for a class
+  // of probability 0, whose log-probability is -inf.
   const ValueId hit = context.add(
       "one_hot", "label", {loss.class_labels()},
       {{"depth", loss.classes()}, {"on_value", 1.0}, {"off_value", 0.0}, {"dtype", DType::kBool}});
@@ -120,7 +126,8 @@ ValueId expand_nll(LayerContext& context) {
   return loss.reduced(rows);
 }
 
-/// Labels as shares of the classes: each keeps 1 - smoothing, and all share the rest.
+/// Returns the losses for smoothed labels: the label's class keeps 1 - smoothing, and the rest is
+/// divided evenly among all classes.
 ValueId smoothed_losses(ClassLoss& loss, double smoothing) {
   const LayerContext& context = loss.context();
   const double share = smoothing / static_cast<double>(loss.classes());
@@ -153,7 +160,7 @@ ValueId expand_sparse_loss(LayerContext& context) {
   return loss.reduced(rows);
 }
 
-/// dlabels = -dy log(prob), dlogits = dy (sum(labels) prob - labels)
+/// Adds dlabels = -dy log(prob) and dlogits = dy (sum(labels) prob - labels).
 std::vector<ir::ValueId> dense_gradient(GradientContext& context) {
   std::vector<ir::ValueId> gradients(2);
   if (context.wanted[0]) {

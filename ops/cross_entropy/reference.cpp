@@ -1,4 +1,5 @@
-// Reference: softmax cross entropy with integer labels and with shares, and its gradients.
+// Reference kernels of softmax cross entropy with integer labels and with probabilities, and its
+// gradients.
 #include <cmath>
 #include <limits>
 
@@ -9,7 +10,8 @@
 namespace flow::cpu::reference {
 namespace {
 
-/// logsumexp(x) = max + log_sum, kept apart: next to a large maximum small losses would be lost.
+/// The terms of logsumexp(x) = max + log_sum. They are kept separate because adding a large maximum
+/// would lose small losses.
 struct LogSumExp {
   double max, log_sum;
 };

@@ -1,4 +1,4 @@
-// Losses of classes.
+// The records of losses of classes.
 #include "ops/cross_entropy/cross_entropy.h"
 
 #include "ops/core/families.h"
@@ -19,19 +19,19 @@ constexpr std::string_view kOneHotLabels =
 constexpr std::string_view kDenseLoss = "softmax_cross_entropy_with_logits";
 constexpr std::string_view kDenseLossGrad = "softmax_cross_entropy_with_logits_grad";
 
-/// Labels are classes, which are the last axis of operand 1.
+/// Returns the number of classes, the last extent of operand 1, which limits the labels.
 int64_t class_count(std::span<const Shape> operands, const Attributes&) {
   return operands[1][operands[1].rank() - 1];
 }
 
 Shape without_classes(const Shape& logits) { return logits.first(logits.rank() - 1); }
 
-/// Each loss reads all classes.
+/// Returns the batch axis of the losses, each of which combines all classes.
 int batch_beside_classes(const Operand& logits) {
   return batch_beside(logits.batch_axis, logits.shape.rank() - 1);
 }
 
-/// What mistake labels that do not fit their logits may come from.
+/// Returns a hint about the likely mistake if the labels do not fit their logits.
 std::string_view hint_for_labels(const Shape& labels, const Shape& logits) {
   const Shape rows = without_classes(logits);
   if (labels == logits)
@@ -39,7 +39,7 @@ std::string_view hint_for_labels(const Shape& labels, const Shape& logits) {
            "`softmax_cross_entropy_with_logits`";
   if (labels == replaced_axes(rows, rows.rank(), 0, {1}))
     return "remove the last axis of the labels with `{op: squeeze, axis: -1}`";
-  // Logits of pixels as PyTorch has them: [N, C, H, W] beside [N, H, W].
+  // Logits of pixels in PyTorch's layout: (N, C, H, W) with labels (N, H, W).
   if (logits.rank() == 4 && labels == Shape{logits[0], logits[2], logits[3]})
     return "move the classes to the last axis of the logits with `{op: transpose, perm: [0, 2, 3, "
            "1]}`";
@@ -48,14 +48,16 @@ std::string_view hint_for_labels(const Shape& labels, const Shape& logits) {
   return {};
 }
 
-/// Reports logits (or probabilities) without a last axis of classes.
+/// Returns true if the logits (or probabilities) have a last axis of classes; otherwise reports
+/// them.
 bool have_classes(Call& call) {
   if (call.shape(1).rank() > 0) return true;
   call.bad_operand(1, Reason::kRankMismatch, "`logits` is a scalar; expected a class dimension");
   return false;
 }
 
-/// Labels [...] beside logits (or probabilities) [..., C].
+/// Returns true if there is one label (...) per row of logits (or probabilities) (..., C);
+/// otherwise reports the labels.
 bool labels_fit(Call& call) {
   if (!have_classes(call)) return false;
   const Shape &labels = call.shape(0), &full = call.shape(1);
@@ -69,7 +71,7 @@ bool labels_fit(Call& call) {
   return false;
 }
 
-/// Weights of the classes as operand 2.
+/// Returns true if operand 2, if present, contains one weight per class; otherwise reports it.
 bool class_weights_fit(Call& call) {
   if (call.operands() < 3) return true;
   const Shape &weights = call.shape(2), expected{classes_of(call)};
@@ -80,7 +82,8 @@ bool class_weights_fit(Call& call) {
   return false;
 }
 
-/// Labels and logits (or probabilities) [..., C].
+/// Returns true if labels and logits (or probabilities) have the same shape (..., C); otherwise
+/// reports the labels.
 bool dense_labels_fit(Call& call) {
   if (!have_classes(call)) return false;
   const Shape &labels = call.shape(0), &logits = call.shape(1);
@@ -93,7 +96,8 @@ bool dense_labels_fit(Call& call) {
   return false;
 }
 
-/// The gradient of the losses, one for each row.
+/// Returns true if operand 2, the gradient of the losses, has one element per row; otherwise
+/// reports it.
 bool loss_gradient_fits(Call& call) {
   const Shape& dy = call.shape(2);
   if (dy == without_classes(call.shape(1))) return true;
@@ -114,7 +118,7 @@ void infer_loss(Call& call) {
   call.result(logits.dtype, logits.shape, batch_beside_classes(logits));
 }
 
-/// Operand 2 is a gradient, not weights.
+/// The shape function of the gradient, whose operand 2 is a gradient and not weights.
 void infer_loss_grad(Call& call) {
   if (!labels_fit(call) || !loss_gradient_fits(call)) return;
   const Operand& prob = call.operand(1);
@@ -155,7 +159,7 @@ OperandSpec class_weights() {
           .layer_only = true};
 }
 
-/// Of layers: the primitive has none.
+/// Attributes of the layers; the primitive has none.
 std::vector<AttributeSpec> label_attributes() {
   return {{"ignore_index", AttributeType::kInteger, "none",
            "label of rows to leave out: their loss and gradient are 0"},
@@ -178,7 +182,7 @@ std::vector<AttributeSpec> sparse_loss_attributes() {
   return attributes;
 }
 
-/// The layer computes with them.
+/// Removes all attributes from the primitive, because the layer implements them.
 void drop_attributes(Call&, Attributes& attributes) { attributes = {}; }
 
 }  // namespace

@@ -1,6 +1,5 @@
-// cumsum, cumprod: cumulative sums and products along an axis, from one end to the other, so that
-// the order depends on nothing else. Floats are added and multiplied in double; integers wrap
-// around.
+// cumsum and cumprod: cumulative sums and products along an axis, computed sequentially so that the
+// order is fixed. Floats are added and multiplied in double; integers wrap around.
 #include <algorithm>
 
 #include "ops/cumsum/problem.h"
@@ -10,9 +9,10 @@
 namespace flow::cpu::fast {
 namespace {
 
-constexpr int64_t kColumnsAtOnce = 32;  // next to each other
+constexpr int64_t kColumnsAtOnce = 32;  // largest number of columns scanned together
 
-/// `count` columns next to each other, whose n elements lie `step` apart. May be in place.
+/// Scans `count` adjacent columns of n elements, which are `step` apart. The result may overwrite
+/// x.
 template <typename Op, typename T>
 [[gnu::always_inline]] inline void scan_columns(const T* x, int64_t n, int64_t step, int64_t count,
                                                 bool exclusive, T* y) {
@@ -29,7 +29,7 @@ template <typename Op, typename T>
   }
 }
 
-/// The columns of a step, several next to each other at a time.
+/// The columns of a step, in blocks of adjacent columns.
 struct Columns : ops::Scan {
   explicit Columns(const Request& request)
       : Scan(request.inputs[0].shape, request.step.attributes),
@@ -39,7 +39,7 @@ struct Columns : ops::Scan {
   int64_t columns_at(int64_t block) const {
     return std::min(width, inner - block % across * width);
   }
-  /// Where the first element of a block lies, in the order of the scan.
+  /// Returns the index of the element of a block at which the scan starts.
   int64_t start(int64_t block) const {
     return at(block / across, 0, block % across * width) + first();
   }
@@ -63,8 +63,8 @@ Kernel prepare_scan(const Request& request) {
   });
 }
 
-/// dx[j] = p[j] s[j], where p[j] is the product of what comes before x[j], and
-/// s[j] = dy[j] + x[j+1] s[j+1]; of exclusive products, s[j] = dy[j+1] + x[j+1] s[j+1].
+/// Computes dx[j] = p[j] s[j], where p[j] is the product of the elements before x[j], and s[j] =
+/// dy[j] + x[j+1] s[j+1]. For exclusive products, s[j] = dy[j+1] + x[j+1] s[j+1].
 template <typename T>
 void differentiate_column(const T* dy, const T* x, int64_t n, int64_t step, bool exclusive, T* dx,
                           double* before) {

@@ -1,5 +1,5 @@
-// cumsum, cumprod: cumulative sums and products along an axis. Each block scans its columns tile by
-// tile, in a fixed order. Floats are added and multiplied in double; integers wrap around.
+// cumsum and cumprod: cumulative sums and products along an axis. Each block scans its columns tile
+// by tile in a fixed order. Floats are added and multiplied in double; integers wrap around.
 #include "ops/core/spec.h"
 #include "ops/cumsum/problem.h"
 #include "runtime/cuda/loops/families.h"
@@ -10,10 +10,11 @@ namespace {
 
 constexpr int kRun = 4;  // elements of a thread in a tile, adjacent along the axis
 
-/// Joins the elements of each column. load(at, k): element k in the order of the scan, which lies
-/// at `at`. store(at, before, all): what is joined of those before it, and with it. A block for
-/// blockDim.x columns; its threads share the elements of each. May be in place: a thread loads its
-/// elements of a tile before it stores them.
+/// Scans columns with `join`. load(at, k) returns element k in the order of the scan, whose index
+/// is `at`. store(at, before, all) receives the joined elements before element `at`, excluding and
+/// including the element. A block scans blockDim.x columns, and its threads share the elements of
+/// each column. The result may overwrite the input, because a thread loads its elements of a tile
+/// before it stores them.
 template <typename Value, typename Join, typename Load, typename Store>
 __device__ void scan_columns(const ops::Scan& scan, Value identity, Join join, Load load,
                              Store store) {
@@ -22,7 +23,7 @@ __device__ void scan_columns(const ops::Scan& scan, Value identity, Join join, L
     const int64_t column = begin + threadIdx.x;
     const int64_t n = column < scan.columns() ? scan.n : 0;
     const int64_t first = scan.start(column) + scan.first(), step = scan.step();
-    Value tiles = identity;  // before this one
+    Value tiles = identity;  // joined elements of the previous tiles
     for (int64_t k = 0; k < scan.n; k += tile) {
       const int64_t own = k + threadIdx.y * kRun;
       Value values[kRun], all = identity;
@@ -64,12 +65,12 @@ struct Compose {
   }
 };
 
-/// dx[j] = p[j] s[j], where dx has p[j], the product of what comes before x[j], in double precision
-/// of `before`; s[j] = dy[j] + x[j+1] s[j+1], of exclusive products dy[j+1] + x[j+1] s[j+1]. `scan`
-/// goes from the last element to the first.
+/// Computes dx[j] = p[j] s[j], where p[j], the product of the elements before x[j], is in `before`,
+/// and s[j] = dy[j] + x[j+1] s[j+1]. For exclusive products, s[j] = dy[j+1] + x[j+1] s[j+1]. `scan`
+/// runs from the last element to the first.
 template <typename T>
 __global__ void sum_products(ops::Scan scan, const T* dy, const T* x, const double* before, T* dx) {
-  const int64_t next = -scan.step();  // to the element scanned before
+  const int64_t next = -scan.step();  // offset of the previously scanned element
   scan_columns(
       scan, Affine{0, 1}, Compose{},
       [&](int64_t at, int64_t k) -> Affine {
@@ -82,7 +83,7 @@ __global__ void sum_products(ops::Scan scan, const T* dy, const T* x, const doub
       });
 }
 
-/// Products of what comes before each element, in double.
+/// Computes the product of the elements before each element, in double.
 template <typename T>
 __global__ void multiply_before(ops::Scan scan, const T* x, double* before) {
   scan_columns(
@@ -91,7 +92,8 @@ __global__ void multiply_before(ops::Scan scan, const T* x, double* before) {
       [&](int64_t at, double product, double) { before[at] = product; });
 }
 
-/// Blocks as high as a column needs, but wide enough that warps read adjacent elements.
+/// Returns blocks with as many rows of threads as a column needs, but with enough columns that the
+/// threads of a warp read adjacent elements.
 LaunchShape shape_for_scan(const ops::Scan& scan, size_t value_bytes) {
   const int64_t least = std::min<int64_t>(scan.inner, kWarp);
   unsigned high = 1;

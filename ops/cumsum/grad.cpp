@@ -4,7 +4,8 @@
 namespace flow::grad {
 namespace {
 
-/// An element is part of the sums from its own on: their gradients are summed the other way.
+/// Adds a cumsum in the opposite direction, because each element contributes to its own sum and all
+/// later ones.
 std::vector<ir::ValueId> cumsum_gradient(GradientContext& context) {
   const ir::Attributes& forward = context.node.attributes;
   return {context.add("cumsum", 0, {context.gradient()},

@@ -1,5 +1,5 @@
-// Cumulative sums and products along an axis, from one end to the other. Floats are added and
-// multiplied in double; integers wrap around.
+// Cumulative sums and products along an axis, computed from one end to the other. Floats are added
+// and multiplied in double; integers wrap around.
 #pragma once
 
 #include <type_traits>
@@ -17,9 +17,10 @@ struct Scan : AlongAxis {
         exclusive(attributes.get<bool>("exclusive")),
         reverse(attributes.get<bool>("reverse")) {}
 
-  /// From one element of a column to the next.
+  /// The offset from one element of a column to the next in the order of the scan.
   FLOW_HOST_DEVICE int64_t step() const { return reverse ? -inner : inner; }
-  /// From the start of a column in memory to that of the scan.
+  /// The offset from the first element of a column in memory to the element at which the scan
+  /// starts.
   FLOW_HOST_DEVICE int64_t first() const { return reverse ? (n - 1) * inner : 0; }
 };
 

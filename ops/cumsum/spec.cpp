@@ -1,4 +1,4 @@
-// Cumulative sums and products along an axis.
+// The records of cumulative sums and products along an axis.
 #include "ops/core/families.h"
 
 namespace flow::ops {

@@ -1,5 +1,5 @@
-// dropout: y = x * mask / (1 - rate). The mask is a function of (seed, name, step, element), the
-// same on every device: an element is kept where its Philox word is at least round(rate * 2^32).
+// dropout: y = x * mask / (1 - rate). The mask is a function of (seed, name, step, element) and
+// identical on all devices: an element is kept if its Philox word is at least round(rate * 2^32).
 #include <bit>
 
 #include "ops/random_draws/cpu_words.h"
@@ -8,17 +8,17 @@
 namespace flow::cpu::fast {
 namespace {
 
-/// mask[i] = words[i] >= threshold, the largest word that is dropped plus one.
+/// Sets mask[i] = words[i] >= threshold. The threshold is the largest dropped word plus one.
 FLOW_VECTORIZED void keep_words(const uint32_t* words, uint64_t threshold, bool* mask, int64_t n) {
-  // A rate just below 1 rounds to 2^32, which no word reaches.
+  // A rate just below 1 rounds to a threshold of 2^32, which no word reaches.
   const bool none = threshold > UINT32_MAX;
   const auto least = static_cast<uint32_t>(threshold);
 #pragma omp simd
   for (int64_t i = 0; i < n; ++i) mask[i] = !none && words[i] >= least;
 }
 
-/// y = mask ? x * factor : 0, by bits: a branch on a random mask is mispredicted half of the time,
-/// and GCC makes one of the conditional.
+/// Computes y = mask ? x * factor : 0 with bit operations. GCC compiles the conditional to a
+/// branch, which a random mask makes mispredict half of the time.
 FLOW_VECTORIZED void mask_piece(const float* x, const bool* mask, float factor, float* y,
                                 int64_t n) {
 #pragma omp simd

@@ -1,5 +1,5 @@
-// dropout: y = x * mask / (1 - rate). The mask is a function of (seed, name, step, element), the
-// same on every device: an element is kept where its Philox word is at least round(rate * 2^32).
+// dropout: y = x * mask / (1 - rate). The mask is a function of (seed, name, step, element) and
+// identical on all devices: an element is kept if its Philox word is at least round(rate * 2^32).
 #include "ops/random_draws/problem.h"
 #include "runtime/cuda/loops/families.h"
 #include "runtime/cuda/loops/map.cuh"
@@ -7,7 +7,7 @@
 namespace flow::cuda {
 namespace {
 
-constexpr int kWords = ops::WordSource::kBlock;  // elements of a thread at a time
+constexpr int kWords = ops::WordSource::kBlock;  // elements that a thread processes at a time
 
 template <typename T>
 struct alignas(kWords * sizeof(T) < 16 ? kWords * sizeof(T) : 16) Four {
@@ -19,8 +19,8 @@ struct Drop {
   uint64_t threshold;
 };
 
-/// y = keep ? x * factor : 0; mask = keep, unless null. REQUIRES: four elements that lie together
-/// here are one block of the whole batch.
+/// Computes y = keep ? x * factor : 0 and, unless it is null, mask = keep. REQUIRES: each aligned
+/// block of four elements is also an aligned block of the whole batch.
 template <typename T>
 __global__ void dropout_forward(const T* x, T* y, bool* mask, int64_t n, Drop drop, T factor,
                                 const CallBlock* call) {
@@ -48,7 +48,8 @@ __global__ void dropout_forward(const T* x, T* y, bool* mask, int64_t n, Drop dr
   }
 }
 
-/// The same, one by one: the rows of a shard need not begin with a block.
+/// Computes dropout element by element, for shards whose rows do not start at a block of the whole
+/// batch.
 template <typename T>
 __global__ void dropout_elements(const T* x, T* y, bool* mask, int64_t n, Drop drop, T factor,
                                  const CallBlock* call) {
@@ -60,7 +61,7 @@ __global__ void dropout_elements(const T* x, T* y, bool* mask, int64_t n, Drop d
   }
 }
 
-/// dx = mask ? dy * factor : 0
+/// Computes dx = mask ? dy * factor : 0.
 template <typename T>
 __global__ void dropout_backward(const T* dy, const bool* mask, T* dx, int64_t n, T factor) {
   const int64_t fours = n / kWords;

@@ -4,7 +4,8 @@
 namespace flow::grad {
 namespace {
 
-/// The entry's path names the draw, whoever clones or moves the node.
+/// Expands the layer, and names the random draw after the entry's path, so that the name stays the
+/// same if a pass clones or moves the node.
 ir::ValueId expand_dropout(LayerContext& context) {
   if (!context.train) return context.operands[0];
   ir::Attributes attributes = context.attributes;

@@ -1,4 +1,4 @@
-// Reference: dropout, one Philox block at a time.
+// Reference kernels of dropout, which compute one Philox block per element.
 #include "runtime/base/index_maps.h"
 #include "runtime/base/philox.h"
 #include "runtime/cpu/backend/families.h"

@@ -1,10 +1,11 @@
-// Dropout: a layer that is nothing in predict jobs, a primitive in train jobs.
+// The records of dropout: a layer that does nothing in predict jobs, and a primitive for train
+// jobs.
 #include "ops/core/families.h"
 
 namespace flow::ops {
 namespace {
 
-/// The draw has the name that the layer gives it; of a call that no layer made, the op's.
+/// Names the random draw after the op if no layer has named it.
 void normalize_dropout(Call& /*call*/, Attributes& attributes) {
   if (!attributes.has("consumer")) attributes.set("consumer", std::string("dropout"));
 }

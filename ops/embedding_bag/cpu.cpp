@@ -1,5 +1,5 @@
-// bag_indices: which indices of bags count. bag_sum and bag_max: rows of a table, added up or
-// compared in the order of the indices of a bag. Pieces of whole bags, on many threads.
+// bag_indices: marks the indices of bags that count. bag_sum and bag_max: the sum or the maximum of
+// rows of a table, in the order of the indices in a bag. Threads process pieces of whole bags.
 #include <algorithm>
 
 #include "ops/core/cpu_labels.h"
@@ -10,7 +10,8 @@
 namespace flow::cpu::fast {
 namespace {
 
-/// bag_indices: -1 in place of what does not count. What does, and the lengths, are in range.
+/// Computes bag_indices: replaces the indices that do not count by -1. Checks that the remaining
+/// indices and the lengths are in range.
 class BagMarks {
  public:
   explicit BagMarks(const Request& request)
@@ -41,10 +42,10 @@ class BagMarks {
   LabelCheck indices_;
   std::optional<LabelCheck> lengths_;
   std::optional<int64_t> padding_;
-  int64_t count_;  // of indices in a bag
+  int64_t count_;  // number of indices in a bag
 };
 
-/// Calls f(bag, first) for each bag of a piece, where `first` is its first index.
+/// Calls f(bag, first) for each bag in parallel, where `first` is the position of its first index.
 template <typename F>
 void for_bags(int threads, const BagSizes& sizes, F f) {
   const int64_t work = std::max<int64_t>(1, sizes.count * sizes.units);

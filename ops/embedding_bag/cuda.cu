@@ -1,5 +1,5 @@
-// bag_indices: which indices of bags count. bag_sum and bag_max: rows of a table, added up or
-// compared in the order of the indices of a bag, by a thread for each element of the result.
+// bag_indices: marks the indices of bags that count. bag_sum and bag_max: the sum or the maximum of
+// rows of a table, in the order of the indices in a bag, with one thread per element of the result.
 #include "ops/core/cuda_launch.cuh"
 #include "ops/embedding_bag/problem.h"
 #include "runtime/base/host_device.h"
@@ -10,14 +10,14 @@
 namespace flow::cuda {
 namespace {
 
-/// Bags of `count` indices.
+/// Bags with `count` indices each.
 struct BagMarks {
   Integers indices, lengths;
   int64_t count;
   bool has_lengths, has_padding;
   int64_t padding;
 
-  /// Does index i of all count?
+  /// Returns true if index i of the array counts.
   __device__ bool counts(int64_t i) const {
     const bool in_bag = !has_lengths || i % count < lengths[i / count];
     return in_bag && !(has_padding && indices[i] == padding);
@@ -29,7 +29,7 @@ __global__ void mark_bags(BagMarks marks, int64_t* marked, int64_t n) {
     marked[i] = marks.counts(i) ? marks.indices[i] : -1;
 }
 
-/// Notes the first index that counts and is out of range.
+/// Records the first index that counts and is out of range.
 __global__ void check_bags(BagMarks marks, RangeCheck check, const CallBlock* call,
                            FaultBlock* fault) {
   int64_t first = check.count;
@@ -62,7 +62,8 @@ Kernel prepare_bag_indices(const Request& request) {
   }};
 }
 
-/// out[bag, k] = the sum of weights[bag, i] params[indices[bag, i], k]; n elements. No weights: 1.
+/// Sets out[bag, k] to the sum of weights[bag, i] params[indices[bag, i], k] for all n elements.
+/// Without weights, each weight is 1.
 template <typename T>
 __global__ void add_bags(const T* params, Integers indices, const T* weights, BagSizes sizes,
                          T* out, int64_t n) {
@@ -79,8 +80,8 @@ __global__ void add_bags(const T* params, Integers indices, const T* weights, Ba
   }
 }
 
-/// out[bag, k] = the largest params[indices[bag, i], k], places[bag, k] = the first such i; n
-/// elements. `places` may be null.
+/// Sets out[bag, k] to the largest params[indices[bag, i], k] and places[bag, k] to the first i
+/// that has it, for all n elements. `places` may be null.
 template <typename T>
 __global__ void take_largest(const T* params, Integers indices, BagSizes sizes, T* out,
                              int64_t* places, int64_t n) {

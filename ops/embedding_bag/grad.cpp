@@ -1,5 +1,5 @@
-// embedding_bag, and the gradients of the sum and the maximum of a bag: a row for each index, added
-// up as those of gather.
+// The layer embedding_bag, and the gradients of the sum and the maximum of a bag: a row for each
+// index, added into the table like the gradient of gather.
 #include "compiler/grad/common.h"
 #include "runtime/base/array.h"
 
@@ -9,20 +9,22 @@ namespace {
 using ir::ValueId;
 using Integers = std::vector<int64_t>;
 
-/// Extents with another one at `from_end` axes before the end.
+/// Returns the extents of `shape` with `extent` inserted `from_end` axes before the end.
 Integers with_axis(const Shape& shape, int64_t extent, int from_end) {
   Integers extents = shape.extents();
   extents.insert(extents.end() - from_end, extent);
   return extents;
 }
 
-/// A value on the way to the gradient of operand i, with one more axis of size 1.
+/// Reshapes a value that is needed for the gradient of operand i: inserts an axis of size 1
+/// `from_end` axes before the end.
 ValueId beside(GradientContext& context, size_t i, ValueId value, int from_end,
                std::string_view part) {
   return context.reshape(i, value, with_axis(context.value_of(value).shape, 1, from_end), part);
 }
 
-/// The gradient of weight i of a bag: the product of its row with the gradient of the bag.
+/// Returns the gradients of the weights. The gradient of weight i of a bag is the dot product of
+/// row i with the gradient of the bag.
 ValueId weights_gradient(GradientContext& context, ValueId dy) {
   const DType dtype = context.value_of(context.operand(1)).dtype;
   const ValueId zero = context.fill(2, 0, Shape{}, dtype, "first");
@@ -57,7 +59,8 @@ std::vector<ValueId> bag_sum_gradient(GradientContext& context) {
   return gradients;
 }
 
-/// An index gets the elements of its bag that it had the largest of.
+/// Adds the gradient of bag_max. Each index receives the gradient of the elements for which its row
+/// is the maximum of the bag.
 std::vector<ValueId> bag_max_gradient(GradientContext& context) {
   const Shape indices = context.value_of(context.operand(1)).shape;
   const int64_t count = indices[indices.rank() - 1];
@@ -76,8 +79,8 @@ std::vector<ValueId> bag_max_gradient(GradientContext& context) {
   return {context.add_picked(context.operand(1), rows), {}};
 }
 
-/// A layer of bags: operands indices, lengths and weights, of which these are invalid where they
-/// are left out.
+/// A layer of bags. Its operands are indices, lengths and weights; lengths and weights are invalid
+/// if the job omits them.
 class BagLayer {
  public:
   explicit BagLayer(LayerContext& context) : context_(context) {}
@@ -97,7 +100,8 @@ class BagLayer {
   const std::string& mode() const { return context_.attributes.get<std::string>("mode"); }
   bool has(size_t i) const { return i < context_.operands.size() && context_.operands[i].valid(); }
 
-  /// Reports weights without `mode: sum`, and a padding that the dtype of the indices cannot hold.
+  /// Returns true unless there are weights without `mode: sum`, or the padding is not representable
+  /// in the dtype of the indices; reports both.
   bool fits() const {
     if (has(2) && mode() != "sum") {
       context_.site()
@@ -116,7 +120,7 @@ class BagLayer {
     return false;
   }
 
-  /// The indices, with -1 in place of those that do not count.
+  /// Returns the indices, with those that do not count replaced by -1.
   ValueId marked_indices() {
     std::vector<ValueId> operands{context_.operands[0]};
     if (has(1)) operands.push_back(context_.operands[1]);
@@ -126,7 +130,7 @@ class BagLayer {
     return context_.add("bag_indices", "indices", std::move(operands), std::move(attributes));
   }
 
-  /// How many indices of each bag count, as divisors: 1 where none does.
+  /// Returns the number of indices that count in each bag, as a divisor: 1 for an empty bag.
   ValueId counts(ValueId indices) {
     const DType dtype = context_.compute_dtype();
     const ValueId counted = context_.add("greater_equal", "counted",

@@ -1,11 +1,11 @@
-// Bags of indices along the last axis of an array.
+// The sizes of bags of indices, which are along the last axis of an array.
 #pragma once
 
 #include "runtime/base/array.h"
 
 namespace flow {
 
-/// params [rows, units], indices [bags, count], out [bags, units].
+/// The sizes of params (rows, units), indices (bags, count) and out (bags, units).
 struct BagSizes {
   BagSizes(const Shape& params, const Shape& indices)
       : rows(params[0]),

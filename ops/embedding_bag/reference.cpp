@@ -1,4 +1,5 @@
-// Reference: which indices of bags count, and the sums and maxima of the rows that they name.
+// Reference kernels that mark the indices of bags, and compute the sums and maxima of the selected
+// rows.
 #include "ops/embedding_bag/problem.h"
 #include "runtime/cpu/backend/families.h"
 #include "runtime/cpu/loops/operands.h"
@@ -6,7 +7,7 @@
 namespace flow::cpu::reference {
 namespace {
 
-/// There is no other way to look at each index.
+/// Returns the fast kernel, because a reference kernel would contain the same loop.
 Kernel prepare_bag_indices(const Request& request) {
   return find_kernel(fast::embedding_bag(), "bag_indices")->prepare(request);
 }
@@ -48,7 +49,7 @@ Kernel prepare_bag_max(const Request& request) {
                      wants_places = request.outputs.size() > 1 && request.outputs[1].used](
                         const Buffers& buffers, const CallState&) {
       T* largest = output<T>(buffers, 0);
-      int64_t seen = -1;  // the element whose maximum there is
+      int64_t seen = -1;  // the element whose running maximum is valid
       std::fill_n(largest, sizes.bags * sizes.units, T{0});
       if (wants_places) std::fill_n(output<int64_t>(buffers, 1), sizes.bags * sizes.units, -1);
       for_elements<T>(sizes, dtype, buffers, [&](int64_t at, int64_t i, T value) {

@@ -1,15 +1,16 @@
-// Bags of indices whose vectors are added up, or of which the largest elements are taken.
+// The records of bags of indices, whose vectors are summed or reduced to their maximum.
 #include "ops/core/families.h"
 
 namespace flow::ops {
 namespace {
 
-/// A bag has at most as many indices as the last axis.
+/// Returns the limit of lengths: a bag has at most as many indices as the last axis.
 int64_t limit_of_bag_lengths(std::span<const Shape> operands, const Attributes&) {
   return operands[0][operands[0].rank() - 1] + 1;
 }
 
-/// A product and a sum, or a comparison, for each element that is looked up.
+/// Returns the operations for all elements that are looked up: `each` is 2 for a multiply-add and 1
+/// for a comparison.
 double flops_of_bags(double each, std::span<const Shape> operands) {
   return each * static_cast<double>(operands[1].elements()) * static_cast<double>(operands[0][1]);
 }
@@ -22,7 +23,7 @@ double flops_of_maxima(std::span<const Shape> operands, const Shape&, const Attr
 
 int64_t rows_of_table(std::span<const Shape> operands, const Attributes&) { return operands[0][0]; }
 
-/// The axis of the indices of a bag; reports indices without one.
+/// Returns the axis along which the indices of a bag are; reports indices without such an axis.
 std::optional<int> axis_of_bags(Call& call, size_t i) {
   if (call.shape(i).rank() > 0) return call.shape(i).rank() - 1;
   call.bad_operand(i, Reason::kRankMismatch,
@@ -49,13 +50,14 @@ void infer_bag_indices(Call& call) {
   call.result(DType::kInt64, indices.shape, batch_axis);
 }
 
-/// The type of what is made of each bag: a vector of the table.
+/// The type of a result that contains one vector of table elements for each bag.
 struct Bags {
   Shape shape;
   int batch_axis;
 };
 
-/// Of a table [V, U] and indices [..., n]; reports what does not fit.
+/// Returns the type of the result for a table (V, U) and indices (..., n). Reports operands that do
+/// not fit.
 std::optional<Bags> bags_of(Call& call) {
   const Operand &table = call.operand(0), &indices = call.operand(1);
   if (table.shape.rank() != 2) {
@@ -70,7 +72,8 @@ std::optional<Bags> bags_of(Call& call) {
               common_batch(of_table, batch_beside(indices.batch_axis, *axis))};
 }
 
-/// Weights as operand 2 are like the indices; reports others.
+/// Returns true if operand 2, the weights, is absent or has the shape of the indices; otherwise
+/// reports it.
 bool weights_fit(Call& call) {
   if (call.operands() < 3 || call.shape(2) == call.shape(1)) return true;
   call.bad_operand(2, Reason::kShapeMismatch,

@@ -1,6 +1,6 @@
 // layer_normalize, rms_normalize: rows of adjacent features, each normalized by its own mean and
-// variance or divided by its root mean square; and their gradients. The sums over rows are those of
-// chunks of rows, added up in order in float64.
+// variance or divided by its root mean square, and their gradients. Sums over rows are computed for
+// chunks of rows, which are then added in order in float64.
 #include <algorithm>
 #include <cmath>
 #include <cstdint>
@@ -15,7 +15,7 @@
 namespace flow::cpu::fast {
 namespace {
 
-/// out[i] = the sum of parts[k * n + i] over the chunks, for `count` features.
+/// Sets out[i] to the sum of parts[k * n + i] over the chunks k, for `count` features.
 FLOW_VECTORIZED void add_columns(const float* parts, int64_t chunks, int64_t n, int64_t count,
                                  float* out) {
   constexpr int64_t kAtOnce = 64;
@@ -30,18 +30,19 @@ FLOW_VECTORIZED void add_columns(const float* parts, int64_t chunks, int64_t n, 
   }
 }
 
-/// The rows in chunks.
+/// The rows of a step, divided into chunks.
 struct RowChunks : FeatureRows {
   explicit RowChunks(const Request& request)
       : FeatureRows(request.step.attributes, request.inputs[0].shape),
-        // Rows are read twice, so few at a time; the gradients' sums must be few beside them.
+        // Each row is read twice, so a chunk has few rows. It has enough of them that the chunk's
+        // sums for the gradients are small in comparison.
         chunk(std::clamp<int64_t>(kPiece / features, 16, 1024)),
         threads(request.threads) {}
 
   int64_t chunks() const { return ceil_div(rows, chunk); }
   int64_t elements_of_parts() const { return chunks() * features; }
 
-  /// out[i] = the sum of parts[k, i] over the chunks k.
+  /// Sets out[i] to the sum of parts[k, i] over the chunks k.
   void add_parts(const float* parts, float* out) const {
     constexpr int64_t kColumnsOfPiece = 256;
     for_pieces(threads, features, kColumnsOfPiece, [&](int64_t first, int64_t end) {
@@ -53,9 +54,10 @@ struct RowChunks : FeatureRows {
   int threads;
 };
 
-// kCentered: rows have a mean, and a variance. Else they are divided by their root mean square.
+// If kCentered is true, rows have a mean and a variance. Otherwise they are divided by their root
+// mean square.
 
-/// Statistics of rows; null where nobody wants them.
+/// The statistics of rows; null if nothing reads them.
 struct RowStatistics {
   float *mean, *variance, *inverse;
 };
@@ -92,12 +94,12 @@ FLOW_VECTORIZED void normalize_rows(bool centered, const float* x, int64_t rows,
     normalize_features<false>(x, rows, n, epsilon, gamma, beta, y, statistics);
 }
 
-/// What a row was normalized by.
+/// The statistics by which a row was normalized.
 struct RowNormal {
   float mean, inverse;
 };
 
-/// Where the sums over a chunk's rows go; null where nobody wants them.
+/// The sums over a chunk's rows; null if nothing reads them.
 struct FeatureSums {
   float *dgamma, *dbeta;
 };
@@ -135,13 +137,14 @@ FLOW_VECTORIZED void differentiate_row(bool centered, const float* dy, const flo
     differentiate_features<false>(dy, x, n, row, gamma, dx, sums);
 }
 
-/// Element i of a result that may be left out.
+/// Returns element i of a result, or null if the step does not have the result.
 float* statistic_at(const Buffers& b, size_t result, int64_t i) {
   float* all = output<float>(b, result);
   return all ? all + i : nullptr;
 }
 
-/// x, gamma, and of centered rows beta -> y, and mean and variance of rows, or their 1 / rms.
+/// Computes y, and the mean and variance of rows or their 1 / rms, from x, gamma and, for centered
+/// rows, beta.
 template <bool kCentered>
 Kernel prepare_features(const Request& request) {
   return {[r = RowChunks(request)](const Buffers& b, const CallState&) {
@@ -157,8 +160,8 @@ Kernel prepare_features(const Request& request) {
   }};
 }
 
-/// dy, x, gamma, and what the forward pass kept of the rows -> dx, dgamma, and of centered rows
-/// dbeta.
+/// Computes dx, dgamma and, for centered rows, dbeta from dy, x, gamma and the statistics of the
+/// forward pass.
 template <bool kCentered>
 Kernel prepare_features_grad(const Request& request) {
   const RowChunks r(request);

@@ -1,5 +1,6 @@
 // layer_normalize, rms_normalize: rows of adjacent features, each normalized by its own mean and
-// variance or divided by its root mean square; and their gradients. A team of threads has a row.
+// variance or divided by its root mean square, and their gradients. A team of threads processes
+// each row.
 #include <algorithm>
 #include <cmath>
 #include <type_traits>
@@ -14,13 +15,13 @@
 namespace flow::cuda {
 namespace {
 
-constexpr int kBlockColumns = 32, kBlockRows = 8;  // of a block that sums over rows
+constexpr int kBlockColumns = 32, kBlockRows = 8;  // size of the blocks that sum over rows
 
-/// The rows, and how sums over them are cut into chunks.
+/// The rows of a step, divided into chunks for sums over rows.
 struct RowChunks : FeatureRows {
   explicit RowChunks(const Request& request)
       : FeatureRows(request.step.attributes, request.inputs[0].shape) {
-    constexpr int64_t kFull = 1024, kLeast = 32;  // blocks; rows of a chunk
+    constexpr int64_t kFull = 1024, kLeast = 32;  // most blocks; fewest rows of a chunk
     const int64_t most = std::max<int64_t>(1, kFull / ceil_div(features, kBlockColumns));
     chunk = std::max(kLeast, ceil_div(rows, most));
     chunks = ceil_div(rows, chunk);
@@ -29,7 +30,8 @@ struct RowChunks : FeatureRows {
   int64_t chunk, chunks;
 };
 
-/// The sum of term(i), i < n, over a team of kTeam threads; every thread gets it.
+/// Returns the sum of term(i) for i < n, computed by a team of kTeam threads, to each of these
+/// threads.
 template <int kTeam, typename Term>
 __device__ double sum_row(int64_t n, Term term) {
   double sum = 0;
@@ -37,8 +39,9 @@ __device__ double sum_row(int64_t n, Term term) {
   return over_team<kTeam>(sum, Sum{});
 }
 
-/// A block of kBlockColumns x kBlockRows threads for kBlockColumns features and a chunk of rows.
-/// `gradients` makes a term of Gradients::Sums from element `at` of a row.
+/// Sums over a chunk of rows with blocks of kBlockColumns x kBlockRows threads, which process
+/// kBlockColumns features at a time. `gradients` computes a term of type Gradients::Sums from
+/// element `at` of a row.
 template <typename Gradients>
 __global__ void sum_features(RowChunks r, Gradients gradients, typename Gradients::Sums* parts) {
   using Sums = typename Gradients::Sums;
@@ -52,7 +55,7 @@ __global__ void sum_features(RowChunks r, Gradients gradients, typename Gradient
     Sums sums{};
     for (int64_t row = first + threadIdx.y; any && row < end; row += kBlockRows)
       sums += gradients.term(row, row * r.features + i);
-    __syncthreads();  // the sums of the columns before
+    __syncthreads();  // waits until the sums of the previous columns are read
     own[threadIdx.y * kBlockColumns] = sums;
     __syncthreads();
     if (threadIdx.y > 0 || !any) continue;
@@ -61,7 +64,7 @@ __global__ void sum_features(RowChunks r, Gradients gradients, typename Gradient
   }
 }
 
-/// A thread for each feature, whose sums `gradients` stores.
+/// Adds the sums of all chunks with one thread per feature. `gradients` stores the totals.
 template <typename Gradients>
 __global__ void add_chunks(RowChunks r, const typename Gradients::Sums* parts,
                            Gradients gradients) {
@@ -72,13 +75,13 @@ __global__ void add_chunks(RowChunks r, const typename Gradients::Sums* parts,
   }
 }
 
-/// Bytes of workspace that sum_over_rows takes.
+/// The size in bytes of the workspace that sum_over_rows needs.
 template <typename Gradients>
 size_t workspace_for(const RowChunks& r) {
   return static_cast<size_t>(r.chunks * r.features) * sizeof(typename Gradients::Sums);
 }
 
-/// FeatureNames of launches.
+/// The names of launches.
 struct FeatureNames {
   const char *rows, *gradient, *sums, *chunks;
 };
@@ -90,7 +93,7 @@ constexpr FeatureNames kFeatureNames =
               : FeatureNames{"rms_normalize", "rms_normalize_grad", "rms_normalize_sums",
                              "rms_normalize_chunks"};
 
-/// Launches both.
+/// Sums over all rows, by launching sum_features and add_chunks.
 template <typename Gradients>
 void sum_over_rows(const LaunchState& state, const FeatureNames& names, const RowChunks& r,
                    const Gradients& gradients, std::byte* workspace) {
@@ -107,15 +110,16 @@ __device__ double inverse_deviation(double variance, double epsilon) {
   return 1 / ::sqrt(variance + epsilon);
 }
 
-// kCentered: rows have a mean, and a variance. Else they are divided by their root mean square.
+// If kCentered is true, rows have a mean and a variance. Otherwise they are divided by their root
+// mean square.
 
-/// Statistics of rows; null where nobody wants them.
+/// The statistics of rows; null if nothing reads them.
 template <typename T>
 struct RowStatistics {
   T *mean, *variance, *inverse;
 };
 
-/// A block of kTeam threads for each row.
+/// Normalizes rows with a block of kTeam threads per row.
 template <bool kCentered, int kTeam, typename T>
 __global__ void normalize_features(RowChunks r, const T* x, const T* gamma, const T* beta, T* y,
                                    RowStatistics<T> statistics) {
@@ -145,11 +149,11 @@ __global__ void normalize_features(RowChunks r, const T* x, const T* gamma, cons
   }
 }
 
-/// What the gradients are computed from.
+/// The inputs of the gradients.
 template <bool kCentered, typename T>
 struct GivenRows {
   const T *dy, *x;
-  const T *means, *spreads;  // of rows: the variance, or without means 1 / rms
+  const T *means, *spreads;  // one per row; spreads: variances, or 1 / rms
 
   __device__ T mean(int64_t row) const { return kCentered ? means[row] : T{0}; }
   __device__ double inverse(int64_t row, double epsilon) const {
@@ -191,7 +195,7 @@ struct FeatureSums {
   }
 };
 
-/// The gradients of gamma and, of centered rows, beta. Either may be null.
+/// The gradients of gamma and, for centered rows, of beta. Either may be null.
 template <bool kCentered, typename T>
 struct AffineGradients {
   using Sums = std::conditional_t<kCentered, FeatureSums, double>;
@@ -219,7 +223,8 @@ struct AffineGradients {
   T *dgamma, *dbeta;
 };
 
-/// x, gamma, and of centered rows beta -> y, and mean and variance of rows, or their 1 / rms.
+/// Computes y, and the mean and variance of rows or their 1 / rms, from x, gamma and, for centered
+/// rows, beta.
 template <bool kCentered>
 Kernel prepare_features(const Request& request) {
   return visit_float(request.inputs[0].dtype, [&]<typename T>(T) -> Kernel {
@@ -237,8 +242,8 @@ Kernel prepare_features(const Request& request) {
   });
 }
 
-/// dy, x, gamma, and what the forward pass kept of the rows -> dx, dgamma, and of centered rows
-/// dbeta.
+/// Computes dx, dgamma and, for centered rows, dbeta from dy, x, gamma and the statistics of the
+/// forward pass.
 template <bool kCentered>
 Kernel prepare_features_grad(const Request& request) {
   const RowChunks r(request);

@@ -1,5 +1,5 @@
-// Reference: layer normalization and root mean square normalization of [rows, features], and their
-// gradients.
+// Reference kernels of layer normalization and root mean square normalization of (rows, features),
+// and of their gradients.
 #include <cmath>
 
 #include "runtime/cpu/backend/families.h"
@@ -37,7 +37,7 @@ void normalize_row(const Rows& r, const Buffers& b, int64_t row) {
   if (output<T>(b, 2)) output<T>(b, 2)[row] = static_cast<T>(variance);
 }
 
-/// dx of one row; `normal(i)` is x's element i, normalized.
+/// Computes dx of one row; `normal(row, i)` is element i of the row of x, normalized.
 template <typename T, typename Normal>
 void differentiate_row(const Rows& r, const Buffers& b, int64_t row, Normal normal) {
   const int64_t first = row * r.features;
@@ -113,7 +113,7 @@ void rms_normalize_row(const RmsRows& r, double epsilon, const Buffers& b, int64
   if (output<T>(b, 1)) output<T>(b, 1)[row] = static_cast<T>(inverse);
 }
 
-/// dx of one row; `normal(row, i)` is x's element i, normalized.
+/// Computes dx of one row; `normal(row, i)` is element i of the row of x, normalized.
 template <typename T, typename Normal>
 void rms_differentiate_row(const RmsRows& r, const Buffers& b, int64_t row, Normal normal) {
   const int64_t first = row * r.features;

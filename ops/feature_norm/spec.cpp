@@ -1,11 +1,12 @@
-// Layer normalization and root mean square normalization: rows of features, each normalized by its
-// own statistics.
+// The records of layer normalization and root mean square normalization, which normalize each row
+// of features by its own statistics.
 #include "ops/core/families.h"
 
 namespace flow::ops {
 namespace {
 
-/// Rows, normalized by as many vectors (gamma, beta) as there are statistics of each row.
+/// The shape function of ops that normalize rows. kVectors is both the number of vectors (gamma,
+/// beta) and the number of statistics of each row.
 template <int kVectors>
 void infer_normalize(Call& call) {
   const auto axis = axis_of(call);
@@ -33,7 +34,7 @@ void infer_normalize_grad(Call& call) {
                 combined(batch_axis, Combine::kSum));
 }
 
-/// The default is that of Llama (Touvron et al., 2023).
+/// The epsilon of rms_norm. Its default is that of Llama (Touvron et al., 2023).
 AttributeSpec mean_square_epsilon() {
   return number_attribute("epsilon", "1e-6",
                           "added to the mean square under the square root, for numerical stability",

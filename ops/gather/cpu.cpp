@@ -1,7 +1,7 @@
-// gather: rows picked by indices. gather_grad and scatter_add: rows summed, in the order of the
-// indices whatever the number of threads. sparse_gather_grad: the same of rows alone that have an
-// index. scatter_update: rows written, the last of an index.
-// one_hot: a row of two values for each index.
+// CPU kernels that gather rows by index and that add to, overwrite or one-hot encode rows by index.
+// Rows with equal indices are added in the order of the indices for any number of threads, and
+// `scatter_update` keeps the last of them. `sparse_gather_grad` returns only the rows that have an
+// index.
 #include <algorithm>
 #include <cstring>
 
@@ -15,15 +15,16 @@
 namespace flow::cpu::fast {
 namespace {
 
-/// out[o, i, :] = params[o, indices[i], :]; zero where the index is out of range, which stops the
-/// run. Rows [first, end) of the outer * count there are.
+/// Computes out[o, i, :] = params[o, indices[i], :] for rows [first, end) of the outer * count
+/// rows. Writes zeros for an index that is out of range, which stops the run.
 template <typename T>
 void gather_rows(const GatherSizes& sizes, DType dtype, const T* params, const std::byte* indices,
                  T* out, int64_t first, int64_t end) {
   for (int64_t row = first; row < end; ++row) {
     const int64_t o = row / sizes.count, index = integer_at(dtype, indices, row - o * sizes.count);
     T* to = out + row * sizes.inner;
-    if (!sizes.has(index)) {  // the place of any number could overflow
+    // Checked first, because the address of an arbitrary index could overflow.
+    if (!sizes.has(index)) {
       std::fill_n(to, sizes.inner, T{});
       continue;
     }
@@ -50,10 +51,10 @@ Kernel gather_with(const Request& request, const GatherSizes& sizes) {
   }};
 }
 
-/// Every piece looks at all indices and adds the rows that are its own.
+/// Splits the extent so that each piece scans all indices and adds only the rows that belong to it.
 struct Pieces {
-  int64_t rows;   // of [0, n)
-  int64_t count;  // of pieces of an outer part
+  int64_t rows;   // rows per piece, out of the extent
+  int64_t count;  // pieces per outer part
 
   explicit Pieces(const GatherSizes& sizes) {
     constexpr int64_t kMost = 16;
@@ -65,8 +66,8 @@ struct Pieces {
   }
 };
 
-/// out[j, :] = onto[j, :] plus all rows[i, :] with indices[i] = j, for j in [first, end). Without
-/// `onto`, from zero on.
+/// Computes out[j, :] = onto[j, :] plus all rows[i, :] with indices[i] = j, for j in [first, end).
+/// Without `onto`, the sums start at zero.
 template <typename I, typename T>
 void add_picked(const GatherSizes& sizes, const I* indices, const T* rows, const T* onto, T* out,
                 int64_t first, int64_t end) {
@@ -111,11 +112,11 @@ Kernel prepare_gather(const Request& request) {
                     [&]<typename T>(T) -> Kernel { return gather_with<T>(request, sizes); });
 }
 
-/// gather_grad(indices, dy), or scatter_add(in, indices, updates). Of the former, gather has
-/// checked the indices.
+/// Prepares gather_grad(indices, dy) or scatter_add(in, indices, updates). The indices of
+/// gather_grad need no check, because gather has already checked them.
 template <typename T>
 Kernel scatter_with(const Request& request) {
-  const size_t at = request.inputs.size() - 2;  // of the indices
+  const size_t at = request.inputs.size() - 2;  // the operand with the indices
   const TensorDesc& indices = request.inputs[at];
   const GatherSizes sizes =
       GatherSizes::of(request.step.attributes, request.outputs[0].shape, indices.shape);
@@ -144,13 +145,13 @@ Kernel prepare_scatter(const Request& request) {
                      [&]<typename T>(T) { return scatter_with<T>(request); });
 }
 
-/// An index and where it was picked.
+/// An index and its place among the indices.
 struct Pick {
   int64_t index, place;
   auto operator<=>(const Pick&) const = default;
 };
 
-/// In a workspace: picks in the order of their indices, then of their places, and where each index
+/// Picks in a workspace, sorted by index and then by place, with the position where each index
 /// begins among them.
 struct SortedPicks {
   SortedPicks(std::byte* memory, int64_t count)
@@ -160,7 +161,7 @@ struct SortedPicks {
            static_cast<size_t>(count + 1) * sizeof(int64_t);
   }
 
-  /// Of the indices in range. Returns how many different ones there are.
+  /// Sorts the picks of the indices that are in range. Returns the number of different indices.
   int64_t sort(DType dtype, const std::byte* indices, const GatherSizes& sizes) {
     int64_t known = 0, different = 0;
     for (int64_t i = 0; i < sizes.count; ++i)
@@ -177,8 +178,8 @@ struct SortedPicks {
   int64_t* begins;
 };
 
-/// rows[r, :] = the sum of dy[place, :] over the places of index r, in their order; zero from
-/// `different` on.
+/// Computes rows[r, :] = the sum of dy[place, :] over the places of index r, in the order of the
+/// places. Rows starting with `different` are zero.
 template <typename T>
 void add_rows(const SortedPicks& sorted, int64_t different, const T* dy, int64_t inner, T* rows,
               int64_t* indices, int64_t first, int64_t end) {
@@ -215,7 +216,7 @@ Kernel prepare_sparse_gather_grad(const Request& request) {
   return kernel;
 }
 
-/// y[indices[i], :] = rows[i, :] for the indices in [first, end), in their order.
+/// Computes y[indices[i], :] = rows[i, :] for the indices in [first, end), in the order of i.
 template <typename T>
 void put_picked(const GatherSizes& sizes, DType dtype, const std::byte* indices, const T* rows,
                 T* y, int64_t first, int64_t end) {
@@ -226,7 +227,7 @@ void put_picked(const GatherSizes& sizes, DType dtype, const std::byte* indices,
   }
 }
 
-/// May be in place.
+/// Prepares scatter_update. The result may alias the first operand.
 Kernel prepare_scatter_update(const Request& request) {
   const TensorDesc& indices = request.inputs[1];
   const GatherSizes sizes =

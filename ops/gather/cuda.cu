@@ -1,4 +1,4 @@
-// gather, scatter_update and one_hot: elements picked by indices, or written there.
+// CUDA kernels of gather, scatter_update and one_hot, which read or write elements by index.
 #include "ops/core/cuda_launch.cuh"
 #include "ops/gather/cuda.h"
 #include "ops/gather/problem.h"
@@ -11,7 +11,8 @@
 namespace flow::cuda {
 namespace {
 
-/// out[o, i, k] = params[o, indices[i], k]; zero where the index is out of range. n elements.
+/// Computes n elements out[o, i, k] = params[o, indices[i], k], or zero if the index is out of
+/// range.
 template <typename T>
 __global__ void gather_elements(Integers indices, const T* params, GatherSizes sizes, T* out,
                                 int64_t n) {
@@ -33,18 +34,18 @@ Launch gather_launch(const Request& request, const GatherSizes& sizes) {
   };
 }
 
-using LastPlace = unsigned long long;  // of which there is an atomic maximum
+using LastPlace = unsigned long long;  // a type for which CUDA has an atomic maximum
 
-/// last[j]: the last place of j among the indices, plus one; 0 where there is none. REQUIRES:
-/// zeros.
+/// Sets last[j] to one plus the last place of j among the indices; it stays 0 if j is not an index.
+/// REQUIRES: `last` contains zeros.
 __global__ void find_last(Integers indices, GatherSizes sizes, LastPlace* last) {
   for (int64_t i = first_index(); i < sizes.count; i += index_step())
     if (const int64_t index = indices[i]; sizes.has(index))
       atomicMax(last + index, static_cast<LastPlace>(i) + 1);
 }
 
-/// y[o, j, k] = rows[o, last[j] - 1, k], or x[o, j, k] where there is none; n elements. May be in
-/// place.
+/// Computes n elements y[o, j, k] = rows[o, last[j] - 1, k], or x[o, j, k] if last[j] is 0. `y` may
+/// alias `x`.
 template <typename T>
 __global__ void put_last(const LastPlace* last, const T* x, const T* rows, GatherSizes sizes, T* y,
                          int64_t n) {
@@ -56,7 +57,7 @@ __global__ void put_last(const LastPlace* last, const T* x, const T* rows, Gathe
   }
 }
 
-/// out[i, k] = on where indices[i] = k, else off; n elements.
+/// Computes n elements out[i, k] = `on` if indices[i] = k, else `off`.
 template <typename T>
 __global__ void one_hot_elements(Integers indices, int64_t depth, T on, T off, T* out, int64_t n) {
   for (int64_t at = first_index(); at < n; at += index_step())

@@ -1,17 +1,17 @@
-// Kernels that add up at indices, for this and other families, and the check of indices.
+// CUDA kernels that add rows by index, which other families also use, and the check of indices.
 #pragma once
 
 #include "runtime/cuda/loops/kernel.h"
 
 namespace flow::cuda {
 
-/// Stops the run where an integer of operand `i` is outside [0, limit).
+/// Returns a launch that stops the run if an integer of operand `i` is outside [0, limit).
 Launch check_launch(const Request& request, size_t i, int64_t limit);
 
-/// gather_grad or scatter_add.
+/// Prepares gather_grad or scatter_add.
 Kernel prepare_scatter(const Request& request);
-/// A step with the operands of scatter_add that adds rows of an index one after another, in the
-/// order of the indices.
+/// Prepares a step with the operands of scatter_add that adds the rows of each index one after
+/// another, in the order of the indices.
 Kernel prepare_ordered_scatter(const Request& request);
 Kernel prepare_sparse_gather_grad(const Request& request);
 

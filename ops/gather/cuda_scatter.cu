@@ -1,5 +1,5 @@
-// gather_grad, scatter_add and the rows that gather picked: elements added up at indices, in the
-// order of the indices, so that bits repeat.
+// CUDA kernels of gather_grad, scatter_add and sparse_gather_grad. They add the elements of each
+// index in the order of the indices, so that results are bit-identical in every run.
 #include <limits>
 
 #include "ops/core/cuda_launch.cuh"
@@ -13,30 +13,30 @@
 namespace flow::cuda {
 namespace {
 
-/// Where each index of the extent was picked: places[begins[j]] ... places[begins[j + 1]), in
-/// order.
+/// The places of each index of the extent, in order: those of index j are places[begins[j]] to
+/// places[begins[j + 1] - 1].
 struct Picks {
-  int32_t* counts;      // [extent]: how often each was picked; then how many places are to come
-  int32_t* many_count;  // [1]: indices with more than kFew places
-  int32_t* many;        // [count / (kFew + 1)]: these indices, in any order
+  int32_t* counts;      // [extent]: number of places of each index; later, of those not written yet
+  int32_t* many_count;  // [1]: number of indices with more than kFew places
+  int32_t* many;        // [count / (kFew + 1)]: indices with more than kFew places, in any order
   int32_t* begins;      // [extent + 1]
-  int32_t* unordered;   // [count]: the places of each j as they came
+  int32_t* unordered;   // [count]: the places of each index, in the order of their writes
   int32_t* places;      // [count]
 };
 
-/// Up to this many places of one index are put in order by comparing each with all, and added up
-/// by one thread.
+/// The largest number of places of one index that are sorted by comparing each with all others, and
+/// that one thread adds up.
 constexpr int32_t kFew = 512;
 
-/// REQUIRES: counts are zero.
+/// Counts the places of each index. REQUIRES: `counts` contains zeros.
 __global__ void count_picks(Integers indices, GatherSizes sizes, Picks picks) {
   for (int64_t i = first_index(); i < sizes.count; i += index_step())
     if (const int64_t index = indices[i]; sizes.has(index)) atomicAdd(picks.counts + index, 1);
 }
 
-/// begins[j] = the sum of all counts before j. Each block has a stretch of the indices and adds up
-/// all counts before it. Lists the indices with many places. REQUIRES: many_count is zero; blocks
-/// have one column of threads.
+/// Computes begins[j] = the sum of all counts before j, and lists the indices with many places.
+/// Each block handles a stretch of the indices and first adds up all counts before the stretch.
+/// REQUIRES: many_count is zero; blocks have one column of threads.
 __global__ void sum_counts(GatherSizes sizes, int64_t stretch, Picks picks) {
   const int64_t first = blockIdx.x * stretch;
   const int64_t end = first + stretch < sizes.extent ? first + stretch : sizes.extent;
@@ -54,8 +54,8 @@ __global__ void sum_counts(GatherSizes sizes, int64_t stretch, Picks picks) {
   if (end == sizes.extent && threadIdx.y == 0) picks.begins[end] = before;
 }
 
-/// So many indices are summed by one block. Each reads all counts before its own, so that there
-/// are few blocks.
+/// Returns how many indices one block sums. Each block reads all counts before its stretch, so the
+/// number of blocks is kept small.
 int64_t stretch_of_sums(int64_t extent) {
   constexpr int64_t kMostBlocks = 128;
   return round_up(ceil_div(extent, kMostBlocks), kThreads);
@@ -66,7 +66,7 @@ LaunchShape shape_for_sums(int64_t extent) {
   return {{blocks}, {1, kThreads}, kThreads * sizeof(int32_t)};
 }
 
-/// In any order, which differs from call to call.
+/// Writes the places of each index, in an order that differs from call to call.
 __global__ void write_picks(Integers indices, GatherSizes sizes, Picks picks) {
   for (int64_t i = first_index(); i < sizes.count; i += index_step())
     if (const int64_t index = indices[i]; sizes.has(index))
@@ -74,8 +74,9 @@ __global__ void write_picks(Integers indices, GatherSizes sizes, Picks picks) {
           static_cast<int32_t>(i);
 }
 
-/// The places of each index in order, so that sums do not depend on who came first. Each place
-/// counts those of its index that come before it: adjacent threads read the same ones.
+/// Sorts the places of each index, so that sums do not depend on the order in which threads wrote
+/// them. Each thread counts the places of its index that come before its place; adjacent threads
+/// read the same places.
 __global__ void order_picks(Integers indices, GatherSizes sizes, Picks picks) {
   const int32_t all = picks.begins[sizes.extent];
   for (int64_t at = first_index(); at < all; at += index_step()) {
@@ -90,8 +91,9 @@ __global__ void order_picks(Integers indices, GatherSizes sizes, Picks picks) {
   }
 }
 
-/// The same of indices with more: a block goes over all places, each thread over a stretch of them,
-/// and writes those of the index behind what the threads before it write.
+/// Sorts the places of indices with more than kFew places. A block handles one index at a time:
+/// each thread scans a stretch of all places and writes those of the index after the ones that the
+/// threads before it write.
 __global__ void order_many_picks(Integers indices, GatherSizes sizes, Picks picks) {
   const int64_t stretch = ceil_div(sizes.count, blockDim.y), first = threadIdx.y * stretch;
   const int64_t end = first + stretch < sizes.count ? first + stretch : sizes.count;
@@ -105,11 +107,11 @@ __global__ void order_many_picks(Integers indices, GatherSizes sizes, Picks pick
   }
 }
 
-/// `sum` plus the elements at the places [begin, end), in their order.
+/// Returns `sum` plus the elements at the places [begin, end), added in the order of the places.
 template <typename T>
 __device__ T add_places(const int32_t* places, int32_t begin, int32_t end, const T* elements,
                         int64_t inner, T sum) {
-  constexpr int kAhead = 8;  // loads that do not wait for each other
+  constexpr int kAhead = 8;  // independent loads in flight
   for (int32_t p = begin; p < end; p += kAhead) {
     T ahead[kAhead];
     for (int k = 0; k < kAhead; ++k)
@@ -120,8 +122,9 @@ __device__ T add_places(const int32_t* places, int32_t begin, int32_t end, const
   return sum;
 }
 
-/// out[o, j, k] = onto[o, j, k] plus all rows[o, i, k] of the places i of j, in their order.
-/// Without `onto`, from zero on. Indices with more than `most` places are left out. n elements.
+/// Computes n elements out[o, j, k] = onto[o, j, k] plus all rows[o, i, k] of the places i of j, in
+/// the order of the places. Without `onto`, the sums start at zero. Skips indices with more than
+/// `most` places.
 template <typename T>
 __global__ void add_picks(Picks picks, const T* rows, const T* onto, GatherSizes sizes, T* out,
                           int32_t most, int64_t n) {
@@ -134,8 +137,9 @@ __global__ void add_picks(Picks picks, const T* rows, const T* onto, GatherSizes
   }
 }
 
-/// The same of indices with many places: each thread of a column adds up a stretch of them, and
-/// these sums are added in order. A block for an index and blockDim.x of its elements.
+/// Does the same as add_picks for indices with many places: each thread of a column adds up a
+/// stretch of the places, and the sums of the stretches are added in order. Each block computes
+/// blockDim.x elements of an index.
 template <typename T>
 __global__ void add_many_picks(Picks picks, const T* rows, const T* onto, GatherSizes sizes,
                                T* out) {
@@ -151,7 +155,7 @@ __global__ void add_many_picks(Picks picks, const T* rows, const T* onto, Gather
       const int64_t o = element / sizes.inner, k = element - o * sizes.inner;
       const T* from = rows + o * sizes.count * sizes.inner + k;
       const int32_t own_end = known ? (own + stretch < end ? own + stretch : end) : own;
-      __syncthreads();  // the sums before have been read
+      __syncthreads();  // the previous sums have been read
       sums[threadIdx.y * blockDim.x] =
           add_places(picks.places, own, own_end, from, sizes.inner, T{0});
       __syncthreads();
@@ -164,11 +168,11 @@ __global__ void add_many_picks(Picks picks, const T* rows, const T* onto, Gather
   }
 }
 
-/// How many indices can have many places.
+/// Returns the largest possible number of indices with many places.
 int64_t most_many(const GatherSizes& sizes) { return sizes.count / (kFew + 1); }
 
 LaunchShape shape_for_many(const GatherSizes& sizes, size_t element_bytes) {
-  constexpr int64_t kMostInY = 65535;  // CUDA's limit of a grid in y
+  constexpr int64_t kMostInY = 65535;  // CUDA's limit on the y dimension of a grid
   return {{blocks_for(ceil_div<int64_t>(sizes.outer * sizes.inner, kWarp)),
            static_cast<unsigned>(std::min(most_many(sizes), kMostInY))},
           {kWarp, kThreads / kWarp},
@@ -179,7 +183,7 @@ int64_t workspace_elements(const GatherSizes& sizes) {
   return 2 * sizes.extent + 2 + most_many(sizes) + 2 * sizes.count;
 }
 
-/// `memory` has workspace_elements.
+/// Lays out the arrays in `memory`, which has workspace_elements elements.
 Picks picks_in(int32_t* memory, const GatherSizes& sizes) {
   Picks picks;
   picks.counts = memory;
@@ -191,10 +195,10 @@ Picks picks_in(int32_t* memory, const GatherSizes& sizes) {
   return picks;
 }
 
-/// Counts the places of each index, and finds where they begin.
+/// Counts the places of each index and finds where they begin.
 void count_places(const Integers& indices, const GatherSizes& sizes, const Picks& picks,
                   const LaunchState& state) {
-  // many_count lies behind the counts.
+  // many_count is stored directly after the counts, so one call clears both.
   state.driver.clear(picks.counts, static_cast<size_t>(sizes.extent + 1) * sizeof(int32_t),
                      state.stream);
   launch(state, "count_picks", shape_for(sizes.count), count_picks, indices, sizes, picks);
@@ -202,7 +206,7 @@ void count_places(const Integers& indices, const GatherSizes& sizes, const Picks
          stretch_of_sums(sizes.extent), picks);
 }
 
-/// Finds the places of each index, in order.
+/// Writes the places of each index in order.
 void order_places(const Integers& indices, const GatherSizes& sizes, const Picks& picks,
                   const LaunchState& state) {
   launch(state, "write_picks", shape_for(sizes.count), write_picks, indices, sizes, picks);
@@ -213,11 +217,12 @@ void order_places(const Integers& indices, const GatherSizes& sizes, const Picks
            indices, sizes, picks);
 }
 
-/// gather_grad(indices, dy), or scatter_add(in, indices, updates). Of the former, gather has
-/// checked the indices. `in_order`: rows of an index are added one after another, however many.
+/// Launches gather_grad(indices, dy) or scatter_add(in, indices, updates). The indices of
+/// gather_grad need no check, because gather has already checked them. With `in_order`, the rows of
+/// an index are added one after another regardless of how many there are.
 template <typename T>
 Launch scatter_launch(const Request& request, const GatherSizes& sizes, bool in_order) {
-  const size_t at = request.inputs.size() - 2;  // of the indices
+  const size_t at = request.inputs.size() - 2;  // the operand with the indices
   return [=, check = at > 0 ? check_launch(request, at, sizes.extent) : Launch(),
           dtype = request.inputs[at].dtype,
           n = result_elements(request)](const Buffers& buffers, const LaunchState& state) {
@@ -236,15 +241,17 @@ Launch scatter_launch(const Request& request, const GatherSizes& sizes, bool in_
   };
 }
 
-/// Which indices were picked at all, as counts, and how many of them come before each.
+/// Sets picked[j] to 1 if index j has a place, else to 0. sum_counts turns these flags into the
+/// numbers of rows.
 __global__ void find_picked(Picks picks, GatherSizes sizes, int32_t* picked) {
   for (int64_t j = first_index(); j < sizes.extent; j += index_step())
     picked[j] = picks.counts[j] > 0 ? 1 : 0;
 }
 
-/// rows[r, :] = all dy[i, :] of the places i of index number r, in their order; numbers[j] of them
-/// come before index j. Behind the last one: rows of zero, and the index -1. n elements. The first
-/// place of an index makes its row.
+/// Computes n elements of rows[r, :] = the sum of dy[i, :] over the places i of the index of row r,
+/// in the order of the places. The row of index j is numbers[j], the number of picked indices
+/// before j. Rows after the last one are zero and have the index -1. The thread at the first place
+/// of an index computes its row.
 template <typename T>
 __global__ void add_rows(Integers indices, Picks picks, const int32_t* numbers, const T* dy,
                          GatherSizes sizes, T* rows, int64_t* of_rows, int64_t n) {
@@ -272,7 +279,7 @@ Launch rows_launch(const Request& request, const GatherSizes& sizes) {
              const Buffers& buffers, const LaunchState& state) {
     auto* memory = reinterpret_cast<int32_t*>(buffers.workspace);
     const Picks picks = picks_in(memory, sizes);
-    Picks numbers{};  // of indices that were picked: each once
+    Picks numbers{};  // counts each picked index once
     numbers.counts = memory + workspace_elements(sizes);
     numbers.many_count = picks.many_count;
     numbers.begins = numbers.counts + sizes.extent;
@@ -303,7 +310,8 @@ Kernel scatter_kernel(const Request& request, bool in_order) {
 
 Kernel prepare_scatter(const Request& request) { return scatter_kernel(request, false); }
 
-/// Its workspace is that of gather_grad, and the numbers of indices.
+/// Prepares sparse_gather_grad. The workspace is that of gather_grad, followed by the numbers of
+/// the indices.
 Kernel prepare_sparse_gather_grad(const Request& request) {
   const TensorDesc &indices = request.inputs[0], &dy = request.inputs[1];
   const GatherSizes sizes = GatherSizes::of_rows(request.step.attributes, indices.shape, dy.shape);

@@ -1,4 +1,4 @@
-// The gradients of gather, scatter_add and scatter_update, and embedding.
+// Gradients of gather, scatter_add and scatter_update, and the expansion of the embedding layer.
 #include "compiler/grad/common.h"
 
 namespace flow::grad {
@@ -18,8 +18,9 @@ std::vector<ir::ValueId> scatter_add_gradient(GradientContext& context) {
   return gradients;
 }
 
-/// Which updates are the last ones of their index, as bools that broadcast to the updates: each
-/// writes its number, and finds it again unless another was written over it.
+/// Returns bools that broadcast to the updates and are true for the last update of each index. Each
+/// update writes its number at its index and reads it back; it is the last one if no other update
+/// has overwritten the number.
 ir::ValueId last_slices(GradientContext& context) {
   const auto axis = static_cast<int>(context.node.attributes.get<int64_t>("axis"));
   const Shape x = context.value_of(context.operand(0)).shape;

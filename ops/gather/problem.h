@@ -1,4 +1,4 @@
-// What is picked along an axis, or put there.
+// The sizes that gather, scatter and their gradients work with.
 #pragma once
 
 #include "ops/core/attributes.h"
@@ -7,18 +7,18 @@
 
 namespace flow {
 
-/// An array [outer, extent, inner], and how many of its extent are picked.
+/// An array [outer, extent, inner], and `count`, the number of indices into its extent.
 struct GatherSizes {
   int64_t outer, extent, inner, count;
 
-  /// Along the attribute `axis` of the whole array.
+  /// Returns the sizes along the attribute `axis` of the whole array.
   static GatherSizes of(const ops::Attributes& attributes, const Shape& whole,
                         const Shape& indices) {
     const auto axis = static_cast<int>(attributes.get<int64_t>("axis"));
     return {whole.elements(0, axis), whole[axis], whole.elements(axis + 1, whole.rank()),
             indices.elements()};
   }
-  /// Of the rows that a sparse gradient has of dy.
+  /// Returns the sizes for the rows of dy that a sparse gradient adds up.
   static GatherSizes of_rows(const ops::Attributes& attributes, const Shape& indices,
                              const Shape& dy) {
     const int64_t count = indices.elements();

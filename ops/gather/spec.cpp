@@ -1,10 +1,10 @@
-// Slices picked by indices, added up at them or written there, and indices as vectors.
+// Specifications of the ops that pick, add or replace slices by index, and of one-hot encoding.
 #include "ops/core/families.h"
 
 namespace flow::ops {
 namespace {
 
-/// The batch axis of indices in the place of `axis`.
+/// Returns the batch axis of the indices after they replace `axis`.
 int batch_of_indices(const Operand& indices, int axis) {
   return indices.batch_axis >= 0 ? axis + indices.batch_axis : indices.batch_axis;
 }
@@ -19,7 +19,8 @@ void infer_gather(Call& call) {
               common_batch(batch_axis, batch_of_indices(indices, *axis)));
 }
 
-/// The batch axis of what is made by adding up along `axis` what has `rank` axes of indices there.
+/// Returns the batch axis of a sum along `axis`. The operand with `batch_axis` has `rank` axes of
+/// indices in place of `axis`.
 int batch_of_scattered(int batch_axis, int axis, int rank) {
   if (batch_axis < axis) return batch_axis;
   return batch_axis < axis + rank ? kBatchReduced : batch_axis - (rank - 1);

@@ -1,4 +1,5 @@
-// What is done to gradients before variables are updated by them.
+// CPU kernels that regularize, scale and clip gradients before updates, and that move the loss
+// scale.
 #include <cmath>
 
 #include "ops/optimizer/cpu_piece_sums.h"
@@ -10,7 +11,7 @@
 namespace flow::cpu::fast {
 namespace {
 
-/// g + l1*sign(w) + l2*w
+/// Computes g + l1*sign(w) + l2*w.
 FLOW_VECTORIZED void regularize_piece(const float* g, const float* w, float l1, float l2, float* to,
                                       int64_t n) {
 #pragma omp simd
@@ -20,7 +21,7 @@ FLOW_VECTORIZED void regularize_piece(const float* g, const float* w, float l1, 
   }
 }
 
-/// The sum of squares, in float64: those of large gradients have no float.
+/// Returns the sum of squares in float64, because squares of large gradients overflow float32.
 FLOW_VECTORIZED double sum_squares(const float* x, int64_t n) {
   constexpr int64_t kLanes = 16;
   double lanes[kLanes] = {};
@@ -53,8 +54,8 @@ Kernel prepare_regularize(const Request& request) {
   return kernel;
 }
 
-/// A factor for gradients, the operands from `first` on, and their norm. What comes before them is
-/// the loss scale, which the factor undoes.
+/// Prepares the factor and the norm of the gradients, which are the operands starting with `first`.
+/// An operand before them is the loss scale, which the factor undoes.
 Kernel prepare_factor(const Request& request, size_t first) {
   const PieceSums<double> sum_of(request, first, request.inputs.size());
   Kernel kernel;

@@ -1,4 +1,5 @@
-// What is done to gradients before variables are updated by them.
+// CUDA kernels that regularize, scale and clip gradients before updates, and that move the loss
+// scale.
 #include <cmath>
 
 #include "ops/optimizer/cuda_piece_sums.h"
@@ -12,7 +13,7 @@
 namespace flow::cuda {
 namespace {
 
-/// g + l1*sign(w) + l2*w
+/// Computes g + l1*sign(w) + l2*w.
 template <typename T>
 struct Regularize {
   T l1, l2;
@@ -22,19 +23,19 @@ struct Regularize {
   }
 };
 
-constexpr int kMostGradients = 160;        // of one launch: parameters have 4096 bytes at most
-constexpr int64_t kTerms = 32 * kThreads;  // elements of a block
+constexpr int kMostGradients = 160;        // per launch: parameters are limited to 4096 bytes
+constexpr int64_t kTerms = 32 * kThreads;  // elements per block
 constexpr size_t kShared = kThreads / kWarp * sizeof(double);
 
-/// Gradients; `end` is the first block that is another's, `place` where the sum of the first block
-/// goes.
+/// Gradients of one launch. `end` is the first block after those of a gradient, and `place` is
+/// where the sum of its first block is stored.
 struct Gradients {
   const std::byte* data[kMostGradients];
   int64_t elements[kMostGradients];
   int32_t end[kMostGradients], place[kMostGradients];
 };
 
-/// The sum of squares of what this block has of a gradient.
+/// Stores the sum of squares of the elements of a gradient that this block handles.
 template <typename T>
 __global__ void sum_squares(Gradients gradients, double* sums) {
   const auto block = static_cast<int32_t>(blockIdx.x);
@@ -52,8 +53,8 @@ __global__ void sum_squares(Gradients gradients, double* sums) {
   if (threadIdx.x == 0) sums[gradients.place[index] + own] = sum;
 }
 
-/// The factor that clips gradients of a sum of squares, and undoes the loss scale, where there is
-/// one, and the norm, where it is wanted.
+/// Computes the factor that clips gradients by their sum of squares. The factor also undoes the
+/// loss scale, if there is one. Stores the norm unless `norm` is null.
 template <typename T>
 __global__ void factor_of(const double* sums, int64_t count, NormClipping clipping,
                           const T* loss_scale, T* factor, T* norm) {
@@ -67,7 +68,7 @@ __global__ void factor_of(const double* sums, int64_t count, NormClipping clippi
   if (norm) *norm = static_cast<T>(found);
 }
 
-/// Moves the loss scale. One thread.
+/// Moves the loss scale. Runs in one thread.
 template <typename T>
 __global__ void move_scale(LossScaleRule rule, const T* factor, const T* loss_scale,
                            const T* finite_steps, T* next_loss_scale, T* next_finite_steps) {
@@ -79,8 +80,8 @@ __global__ void move_scale(LossScaleRule rule, const T* factor, const T* loss_sc
 
 int64_t blocks_of(int64_t elements) { return ceil_div(elements, kTerms); }
 
-/// Calls run(gradients, blocks) with kMostGradients at a time, or the rest, where any of them has
-/// elements here.
+/// Calls run(gradients, blocks) for consecutive groups of up to kMostGradients gradients. Skips
+/// groups without elements on this rank.
 template <typename Run>
 void for_gradients(const std::vector<int64_t>& elements, const PieceSums& sums,
                    std::span<std::byte* const> data, Run run) {
@@ -99,7 +100,8 @@ void for_gradients(const std::vector<int64_t>& elements, const PieceSums& sums,
   }
 }
 
-/// A factor for gradients, the operands from `first` on. What comes before them is the loss scale.
+/// Returns the kernel of the factor of the gradients, which are the operands starting with `first`.
+/// An operand before them is the loss scale.
 Kernel factor_kernel(const Request& request, size_t first) {
   const std::span<const TensorDesc> descs = std::span(request.inputs).subspan(first);
   const PieceSums pieces(descs, kTerms, request.rank, true);

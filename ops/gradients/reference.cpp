@@ -1,4 +1,5 @@
-// Reference: what is done to gradients before the updates, and the scale of the loss.
+// Reference kernels that regularize, scale and clip gradients before updates, and that move the
+// loss scale.
 #include <cmath>
 
 #include "ops/optimizer/optimizer_math.h"
@@ -8,7 +9,7 @@
 namespace flow::cpu::reference {
 namespace {
 
-/// The sum of squares of an operand.
+/// Returns the sum of squares of n elements.
 template <typename T>
 double squares(const T* x, int64_t n) {
   double sum = 0;
@@ -16,7 +17,7 @@ double squares(const T* x, int64_t n) {
   return sum;
 }
 
-/// The sum of squares of all gradients: the operands from `first` on.
+/// The sum of squares of all gradients, which are the operands starting with `first`.
 class SquaresOfGradients {
  public:
   SquaresOfGradients(const Request& request, size_t first) : first_(first) {
@@ -36,7 +37,7 @@ class SquaresOfGradients {
   std::vector<int64_t> elements_;
 };
 
-/// g + l1*sign(w) + l2*w
+/// Computes g + l1*sign(w) + l2*w.
 Kernel prepare_regularize(const Request& request) {
   Kernel kernel;
   visit_float(request.inputs[0].dtype, [&]<typename T>(T) {
@@ -53,8 +54,8 @@ Kernel prepare_regularize(const Request& request) {
   return kernel;
 }
 
-/// A factor for gradients, the operands from `first` on, and their norm. What comes before them is
-/// the loss scale, which the factor undoes.
+/// Prepares the factor and the norm of the gradients, which are the operands starting with `first`.
+/// An operand before them is the loss scale, which the factor undoes.
 Kernel prepare_factor(const Request& request, size_t first) {
   Kernel kernel;
   visit_float(request.inputs[0].dtype, [&]<typename T>(T) {

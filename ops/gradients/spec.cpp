@@ -1,4 +1,5 @@
-// What is done to gradients before variables are updated.
+// Specifications of the ops that process gradients before updates: regularization, clipping and
+// loss scaling.
 #include "ops/core/families.h"
 #include "ops/optimizer/updates.h"
 
@@ -44,7 +45,7 @@ std::vector<AttributeSpec> norm_clipping() {
           gradient_scale()};
 }
 
-/// Added to the norm, where there is such.
+/// Returns the optional attribute `epsilon`, which is added to the norm.
 PlanAttribute norm_epsilon() {
   return {.name = "epsilon", .kind = Kind::kMagnitude, .optional = true};
 }

@@ -1,5 +1,6 @@
-// group_normalize: the channels of each image in groups, each normalized by its own mean and
-// variance; and its gradients. Two trips over memory each: for the sums, and for the result.
+// CPU kernels of group_normalize and its gradient. The channels of each image form groups, and each
+// group is normalized by its mean and variance. Both kernels pass over memory twice: once for the
+// sums and once for the result.
 #include <cmath>
 
 #include "ops/group_norm/problem.h"
@@ -12,17 +13,17 @@
 namespace flow::cpu::fast {
 namespace {
 
-/// Channels of one group, which lie beside each other.
+/// Adjacent channels of one group.
 struct ChannelRun {
-  int64_t row = 0, part = 0;  // the group among those of all images; the run among its own
-  int64_t channel = 0;        // the first, among those of all images
+  int64_t row = 0, part = 0;  // the group, counted over all images; the run within the group
+  int64_t channel = 0;        // the first channel, counted over all images
   int64_t count = 0;
 };
 
 struct Groups : ChannelGroups {
   explicit Groups(const Request& request)
       : ChannelGroups(request.step.attributes, request.inputs[0].shape), threads(request.threads) {
-    // Where groups are few and large, threads share one.
+    // If groups are few and large, several threads share one group.
     constexpr int64_t kMany = 32;
     part = rows < kMany ? std::clamp<int64_t>(kPiece / inner, 1, width) : width;
   }
@@ -34,8 +35,8 @@ struct Groups : ChannelGroups {
     return {row, i, row * width + i * part, std::min(part, width - i * part)};
   }
 
-  /// Calls sum(run) for the runs of each row, then finish(row), then apply(run). A row that is not
-  /// shared is still near when it is read again.
+  /// Calls add(run) for the runs of each row, then finish(row), then apply(run) for its runs. A row
+  /// that threads do not share is still in the cache when it is read again.
   template <typename Add, typename Finish, typename Apply>
   void for_rows(Add add, Finish finish, Apply apply) const {
     if (parts() == 1) {
@@ -59,10 +60,10 @@ struct Groups : ChannelGroups {
   }
 
   int threads;
-  int64_t part = 1;  // channels of a run
+  int64_t part = 1;  // channels per run
 };
 
-/// Of some elements: their mean, and the sum of their squared distances from it.
+/// The number of elements, their mean, and the sum of their squared distances from the mean.
 struct RunMoments {
   double count = 0, mean = 0, squares = 0;
 };
@@ -74,7 +75,7 @@ struct RunMoments {
   all.count = count;
 }
 
-/// Those of x [n], block by block, so that each is read from memory once.
+/// Computes the moments of x [n] block by block, so that each block is read from memory only once.
 FLOW_VECTORIZED void find_moments(const float* x, int64_t n, RunMoments& found) {
   constexpr int64_t kBlock = 8 * kSumBlock;  // 16 KiB
   found = {};
@@ -89,12 +90,12 @@ FLOW_VECTORIZED void find_moments(const float* x, int64_t n, RunMoments& found) 
   }
 }
 
-/// What is the same for a row's elements; `term` and `slope` are the gradient's.
+/// Values that all elements of a row share. Only the gradient uses `term` and `slope`.
 struct RowConstants {
   float center, inverse, term, slope;
 };
 
-/// y = (x - center) inverse gamma + beta, for `count` channels.
+/// Computes y = (x - center) inverse gamma + beta for `count` channels.
 FLOW_VECTORIZED void normalize_channels(const float* x, int64_t count, int64_t inner,
                                         const RowConstants& row, const float* gamma,
                                         const float* beta, float* y) {
@@ -111,7 +112,7 @@ FLOW_VECTORIZED void normalize_channels(const float* x, int64_t count, int64_t i
   }
 }
 
-/// For each of `count` channels the sums of dy, and of dy times x's distance from its mean.
+/// Computes for each of `count` channels the sum of dy and the sum of dy (x - center).
 FLOW_VECTORIZED void sum_channels(const float* dy, const float* x, int64_t count, int64_t inner,
                                   float center, float* sums, float* products) {
   if (inner == 1) {
@@ -124,7 +125,8 @@ FLOW_VECTORIZED void sum_channels(const float* dy, const float* x, int64_t count
   }
   for (int64_t c = 0; c < count; ++c, dy += inner, x += inner) {
     double sum = 0, product = 0;
-    for (int64_t first = 0; first < inner; first += kSumBlock) {  // read from memory once
+    // Blocks are small enough to be read from memory only once.
+    for (int64_t first = 0; first < inner; first += kSumBlock) {
       const int64_t block = std::min(kSumBlock, inner - first);
       const float *g = dy + first, *from = x + first;
       add_terms(block, sum, [=](int64_t i) { return g[i]; });
@@ -135,7 +137,7 @@ FLOW_VECTORIZED void sum_channels(const float* dy, const float* x, int64_t count
   }
 }
 
-/// dx = inverse gamma dy - term - (x - center) slope, for `count` channels.
+/// Computes dx = inverse gamma dy - term - (x - center) slope for `count` channels.
 FLOW_VECTORIZED void differentiate_channels(const float* dy, const float* x, int64_t count,
                                             int64_t inner, const RowConstants& row,
                                             const float* gamma, float* dx) {
@@ -153,7 +155,8 @@ FLOW_VECTORIZED void differentiate_channels(const float* dy, const float* x, int
   }
 }
 
-/// The constants of each row; then the sums of each channel of each image.
+/// The layout of the workspace: the constants of each row, then the sums of each channel of each
+/// image.
 struct ChannelSums {
   ChannelSums(const Groups& g, std::byte* workspace)
       : rows(reinterpret_cast<RowConstants*>(workspace)),
@@ -168,7 +171,7 @@ struct ChannelSums {
   float *sums, *products;
 };
 
-/// A row's constants, by the sums of its channels.
+/// Computes the constants of a row from the sums of its channels.
 RowConstants gradient_constants(const Groups& g, const ChannelSums& found, int64_t row,
                                 const float* gamma, float mean, float variance) {
   const int64_t first = row * g.width;
@@ -184,7 +187,8 @@ RowConstants gradient_constants(const Groups& g, const ChannelSums& found, int64
           static_cast<float>(inverse * inverse * inverse * product / n)};
 }
 
-/// dgamma and dbeta, which may be null, of channels [first, end): sums over the images, in order.
+/// Computes dgamma and dbeta of channels [first, end) by adding up the images in order. Either
+/// result may be null.
 void add_images(const Groups& g, const ChannelSums& found, int64_t first, int64_t end,
                 float* dgamma, float* dbeta) {
   for (int64_t c = first; c < end; ++c) {

@@ -1,6 +1,6 @@
-// group_normalize: the channels of each image in groups, each normalized by its own mean and
-// variance; and its gradients. Sums are cut into parts by the shape alone and added up in fixed
-// trees, in float64.
+// CUDA kernels of group_normalize and its gradient. The channels of each image form groups, and
+// each group is normalized by its mean and variance. Only the shape determines how sums are split
+// into parts; the parts are added in fixed trees, in float64.
 #include <cmath>
 
 #include "ops/core/cuda_launch.cuh"
@@ -13,7 +13,8 @@
 namespace flow::cuda {
 namespace {
 
-/// How many of n elements each a team has, that enough blocks fill a large device and none has few.
+/// Returns how many of the n elements of a row each team handles, so that enough blocks fill a
+/// large device and no block has too little work.
 int64_t part_of(int64_t n, int64_t rows) {
   constexpr int64_t kFull = 1024, kLeast = 4096;
   return std::max(kLeast, ceil_div(n, ceil_div(kFull, rows)));
@@ -23,13 +24,14 @@ struct Groups : ChannelGroups {
   explicit Groups(const Request& request)
       : ChannelGroups(request.step.attributes, request.inputs[0].shape) {}
 
-  int64_t part = part_of(elements, rows), parts = ceil_div(elements, part);  // of a row, for teams
-  // Of a channel, of sums over it:
+  // The number of elements of a part of a row, which one team handles, and the number of parts.
+  int64_t part = part_of(elements, rows), parts = ceil_div(elements, part);
+  // For sums over a channel, the number of elements of a chunk, and the number of chunks.
   int64_t chunk = part_of(inner, images*channels), chunks = ceil_div(inner, chunk);
   Divider by_inner{inner};
 
   __device__ double inverse(double variance) const { return 1 / ::sqrt(variance + epsilon); }
-  /// The channel of the group that element i of a row belongs to.
+  /// Returns the channel, within its group, of element i of a row.
   __device__ int64_t channel_of(int64_t i) const {
     if (elements < kNarrow) return by_inner.divide(static_cast<int32_t>(i)).quotient;
     return by_inner.divide(i).quotient;
@@ -40,13 +42,14 @@ struct Stretch {
   int64_t first, end;
 };
 
-/// The elements of n that blockIdx.y stands for.
+/// Returns the range of the n elements that this block handles, which depends on blockIdx.y.
 __device__ inline Stretch own_range(int64_t n, int64_t part) {
   const int64_t first = blockIdx.y * part, end = first + part;
   return {first, end < n ? end : n};
 }
 
-/// The sums of both terms of term(i), over a range, by a team of kTeam threads; each gets them.
+/// Returns the sums of both components of term(i) over a range. A team of kTeam threads computes
+/// them, and each thread gets both sums.
 template <int kTeam, typename Term>
 __device__ Pair sum_range(Stretch range, Term term) {
   Pair sums{0, 0};
@@ -58,8 +61,8 @@ __device__ Pair sum_range(Stretch range, Term term) {
   return {over_team<kTeam>(sums.a, Sum{}), over_team<kTeam>(sums.b, Sum{})};
 }
 
-/// The sums of x - x0 and of its square, x0 being the row's first element: the variance is no small
-/// difference of large numbers.
+/// Returns the sums of x - x0 and of its square, where x0 is the first element of the row. The
+/// shift by x0 keeps the variance from being a small difference of large numbers.
 template <int kTeam, typename T>
 __device__ Pair sum_distances(Stretch range, const T* x) {
   const auto x0 = static_cast<double>(x[0]);
@@ -69,7 +72,7 @@ __device__ Pair sum_distances(Stretch range, const T* x) {
   });
 }
 
-/// A team for each row and part.
+/// Computes the sums of each part of each row. One team handles one part.
 template <int kTeam, typename T>
 __global__ void sum_parts(Groups g, const T* x, Pair* parts) {
   for (int64_t row = blockIdx.x; row < g.rows; row += gridDim.x) {
@@ -80,10 +83,11 @@ __global__ void sum_parts(Groups g, const T* x, Pair* parts) {
 
 template <typename T>
 struct Normal {
-  T *y, *means, *variances;  // the statistics may be null
+  T *y, *means, *variances;  // means and variances may be null
 };
 
-/// A team for each row and part, of which there is one where no `parts` are given.
+/// Normalizes rows; one team handles one part of a row. If `parts` is null, each row has a single
+/// part, whose sums the team computes itself.
 template <int kTeam, typename T>
 __global__ void normalize_rows(Groups g, const Pair* parts, const T* x, const T* gamma,
                                const T* beta, Normal<T> to) {
@@ -109,8 +113,8 @@ __global__ void normalize_rows(Groups g, const Pair* parts, const T* x, const T*
   }
 }
 
-/// A team for each channel of each image and chunk: sums of dy, and of dy times x's distance from
-/// its mean.
+/// Sums dy and dy (x - mean) for each chunk of each channel of each image. One team handles one
+/// chunk.
 template <int kTeam, typename T>
 __global__ void sum_channels(Groups g, const T* dy, const T* x, const T* means, Pair* parts) {
   for (int64_t c = blockIdx.x; c < g.images * g.channels; c += gridDim.x) {
@@ -124,7 +128,8 @@ __global__ void sum_channels(Groups g, const T* dy, const T* x, const T* means, 
   }
 }
 
-/// The same by a thread for each channel of each image, where these are of few elements.
+/// Does the same as sum_channels with one thread for each channel of each image, for channels with
+/// few elements.
 template <typename T>
 __global__ void sum_short_channels(Groups g, const T* dy, const T* x, const T* means, Pair* parts) {
   for (int64_t c = first_index(); c < g.images * g.channels; c += index_step()) {
@@ -139,7 +144,7 @@ __global__ void sum_short_channels(Groups g, const T* dy, const T* x, const T* m
   }
 }
 
-/// A team for each row and part: dx = inverse (gamma dy - term - (x - mean) slope).
+/// Computes dx = inverse (gamma dy - term - (x - mean) slope). One team handles one part of a row.
 template <int kTeam, typename T>
 __global__ void differentiate_rows(Groups g, const Pair* parts, const T* dy, const T* x,
                                    const T* gamma, const T* means, const T* variances, T* dx) {
@@ -162,7 +167,8 @@ __global__ void differentiate_rows(Groups g, const Pair* parts, const T* dy, con
   }
 }
 
-/// A warp for each channel: the sums of its chunks in all images. Either result may be null.
+/// Adds up the sums of the chunks of each channel over all images. One warp handles one channel.
+/// Either result may be null.
 template <typename T>
 __global__ void add_images(Groups g, const Pair* parts, const T* variances, T* dgamma, T* dbeta) {
   for (int64_t c = blockIdx.x; c < g.channels; c += gridDim.x) {

@@ -1,4 +1,4 @@
-// Group normalization: the layer, and the gradient of its primitive.
+// Expansions of the group and instance normalization layers, and the gradient of group_normalize.
 #include "compiler/grad/common.h"
 #include "ops/core/shared_attributes.h"
 
@@ -19,7 +19,7 @@ ValueId expand_group_norm(LayerContext& context) {
                      picked(context.attributes, {"groups", "epsilon"}));
 }
 
-/// Each channel is a group.
+/// Expands instance_norm as a group normalization in which each channel is a group.
 ValueId expand_instance_norm(LayerContext& context) {
   const ir::Value x = context.operand(0);
   if (!has_channels(context, 3) ||

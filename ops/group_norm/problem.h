@@ -1,4 +1,4 @@
-// What group_normalize and its gradients read of a step.
+// The sizes and the epsilon that group_normalize and its gradient read from a step.
 #pragma once
 
 #include "ops/core/attributes.h"
@@ -7,10 +7,11 @@
 
 namespace flow {
 
-/// x [images, channels, inner], the channels in groups of `width`. A row is a group of an image.
+/// The sizes of x [images, channels, inner], whose channels form groups of `width` channels. A row
+/// is one group of one image.
 struct ChannelGroups {
   int64_t images, channels, inner, groups, width, rows;
-  int64_t elements;  // of a row
+  int64_t elements;  // per row
   double epsilon;
 
   ChannelGroups(const ops::Attributes& attributes, const Shape& x)

@@ -1,4 +1,4 @@
-// Reference: group normalization of [images, channels, inner] and its gradients.
+// Reference kernels of group normalization of [images, channels, inner] and its gradient.
 #include <cmath>
 
 #include "runtime/cpu/backend/families.h"
@@ -17,8 +17,8 @@ struct Groups {
     inner = x.elements(2, x.rank());
   }
   int64_t rows() const { return images * groups; }
-  int64_t elements() const { return channels / groups * inner; }  // of a group
-  /// The channel of element i of all.
+  int64_t elements() const { return channels / groups * inner; }  // per group
+  /// Returns the channel of element i of the whole array.
   int64_t channel(int64_t i) const { return i / inner % channels; }
   double inverse(double variance) const { return 1 / std::sqrt(variance + epsilon); }
 
@@ -42,7 +42,7 @@ void normalize_group(const Groups& g, const Buffers& b, int64_t row) {
   if (output<T>(b, 2)) output<T>(b, 2)[row] = static_cast<T>(variance);
 }
 
-/// dx of one group; `normal(i)` is x's element i, normalized.
+/// Computes dx of one group. `normal(i)` returns the normalized element i of x.
 template <typename T, typename Normal>
 void differentiate_group(const Groups& g, const Buffers& b, int64_t row, Normal normal) {
   const int64_t first = row * g.elements(), end = first + g.elements();

@@ -1,4 +1,5 @@
-// Group normalization: the layer, its primitive and that one's gradient.
+// Specifications of the group and instance normalization layers, of group_normalize and of its
+// gradient.
 #include "ops/core/families.h"
 
 namespace flow::ops {

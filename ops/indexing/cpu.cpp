@@ -1,5 +1,5 @@
-// Elements picked, written and added up along an axis, each by an index of its own. Updates of an
-// element are done in the order of the indices, whatever the number of threads.
+// CPU kernels that take, replace or add to elements along an axis, each by a separate index.
+// Updates of an element are applied in the order of the indices for any number of threads.
 #include <algorithm>
 #include <cstring>
 
@@ -10,18 +10,19 @@
 namespace flow::cpu::fast {
 namespace {
 
-/// From x to what the indices pick.
+/// Returns the sizes of x and of the elements that the indices pick.
 ops::PickedAlongAxis sizes_along(const Request& request) {
   return {request.inputs[0].shape, request.inputs[1].shape, request.step.attributes};
 }
 
-/// Elements [low, high) of x along the axis, in the columns [first, end) of part `o`.
+/// The elements of part `o` of x in [low, high) along the axis and in the columns
+/// [first, end).
 struct Slab {
   int64_t o, first, end, low, high;
 };
 
-/// Calls body(slab) for slabs that make up x, on several threads. Where there are few columns, each
-/// is cut along the axis: who works on a slab looks at all indices of its columns.
+/// Calls body(slab) for slabs that together cover x, on several threads. If there are few columns,
+/// slabs are also split along the axis; the thread of a slab then scans all indices of its columns.
 template <typename Body>
 void for_slabs(int threads, const ops::PickedAlongAxis& sizes, Body body) {
   constexpr int64_t kMostColumns = 1024, kMostParts = 16;
@@ -41,7 +42,8 @@ void for_slabs(int threads, const ops::PickedAlongAxis& sizes, Body body) {
              });
 }
 
-/// Zero where the index is out of range, which stops the run.
+/// Takes the elements of one row. Writes zero for an index that is out of range, which stops the
+/// run.
 template <typename T, typename I>
 void take_row(const ops::PickedAlongAxis& sizes, const Buffers& buffers, int64_t row) {
   const T* x = input<T>(buffers, 0);
@@ -68,8 +70,8 @@ Kernel prepare_take_along_axis(const Request& request) {
   return checked(request, 1, sizes.n, std::move(kernel));
 }
 
-/// Calls update(y element, update) for the updates of a slab, in the order of their indices; leaves
-/// out indices out of range.
+/// Calls update(element of y, update) for the updates of a slab, in the order of their indices.
+/// Skips indices that are out of range.
 template <typename T, typename I, typename Update>
 void update_slab(const ops::PickedAlongAxis& sizes, const I* indices, const T* updates, T* y,
                  const Slab& slab, Update update) {
@@ -83,7 +85,7 @@ void update_slab(const ops::PickedAlongAxis& sizes, const I* indices, const T* u
   }
 }
 
-/// A kernel on elements of type T. May be in place.
+/// Returns a kernel that updates elements of type T. The result may alias the first operand.
 template <typename T, typename Update>
 Kernel updating(const Request& request, Update update) {
   const ops::PickedAlongAxis sizes = sizes_along(request);

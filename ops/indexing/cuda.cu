@@ -1,6 +1,6 @@
-// Elements picked, written and added up along an axis, each by an index of its own. Updates of an
-// element are done in the order of the indices: a thread does all of a column. Integers, whose sums
-// have no order, and vectors have kernels that share out a column.
+// CUDA kernels that take, replace or add to elements along an axis, each by a separate index. One
+// thread applies all updates of a column in the order of the indices. Integers, whose sums do not
+// depend on the order, and one-dimensional operands use kernels that split a column among threads.
 #include "ops/binary/binary.h"
 #include "ops/core/along_axis.h"
 #include "ops/core/spec.h"
@@ -12,7 +12,7 @@
 namespace flow::cuda {
 namespace {
 
-/// From x to what the indices pick.
+/// Returns the sizes of x and of the elements that the indices pick.
 ops::PickedAlongAxis sizes_along(const Request& request) {
   return {request.inputs[0].shape, request.inputs[1].shape, request.step.attributes};
 }
@@ -22,7 +22,8 @@ __global__ void check_along_axis(Integers indices, RangeCheck check, const CallB
   check_range(indices, check, call, fault);
 }
 
-/// Stops the run where an index is outside [0, n). Then update(buffers, state, indices) is called.
+/// Returns a kernel that stops the run if an index is outside [0, n), and then calls
+/// update(buffers, state, indices).
 template <typename Update>
 Kernel with_indices(const Request& request, Update update) {
   const TensorDesc& indices = request.inputs[1];
@@ -35,7 +36,8 @@ Kernel with_indices(const Request& request, Update update) {
   }};
 }
 
-/// The same of an update of what operand 0 holds.
+/// Does the same as with_indices for an update of the elements of operand 0, which are first copied
+/// to the result unless both are the same buffer.
 template <typename Update>
 Kernel with_updates(const Request& request, Update update) {
   const size_t bytes = bytes_of(request.outputs[0].shape, request.outputs[0].dtype);
@@ -47,7 +49,7 @@ Kernel with_updates(const Request& request, Update update) {
       });
 }
 
-/// Zero where the index is out of range.
+/// Takes elements. Writes zero for an index that is out of range.
 template <typename T>
 __global__ void take_elements(Integers indices, const T* x, ops::PickedAlongAxis sizes, T* y) {
   for (int64_t at = first_index(); at < sizes.picked(); at += index_step()) {
@@ -63,8 +65,8 @@ struct PutElement {
   }
 };
 
-/// y[o, indices[o, i, k], k] = f(that, updates[o, i, k]) for each i in order; leaves out indices
-/// out of range.
+/// Sets the element y[o, indices[o, i, k], k] to f(element, updates[o, i, k]) for each i in order.
+/// Skips indices that are out of range.
 template <typename T, typename F>
 __global__ void update_columns(Integers indices, const T* updates, ops::PickedAlongAxis sizes, T* y,
                                F f) {
@@ -89,7 +91,7 @@ Kernel updating(const Request& request, F f) {
       });
 }
 
-/// Adds updates in any order. REQUIRES: y has x.
+/// Adds updates in any order. REQUIRES: y contains a copy of x.
 template <typename T>
 __global__ void add_integers(Integers indices, const T* updates, ops::PickedAlongAxis sizes, T* y) {
   for (int64_t at = first_index(); at < sizes.picked(); at += index_step()) {
@@ -98,7 +100,8 @@ __global__ void add_integers(Integers indices, const T* updates, ops::PickedAlon
   }
 }
 
-/// T: unsigned, of 32 or 64 bits, which wrap around as signed ones do.
+/// Returns a kernel that adds integers. T is an unsigned type of 32 or 64 bits, whose sums wrap
+/// around like those of signed integers.
 template <typename T>
 Kernel adding_integers(const Request& request) {
   return with_updates(

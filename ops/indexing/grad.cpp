@@ -1,6 +1,6 @@
-// gather_nd and scatter_nd as gather, scatter_add and scatter_update of one axis, which joins those
-// that are indexed; and gradients of elements picked, written and added up along an axis, and of
-// counts.
+// Expansions of gather_nd and scatter_nd into gather, scatter_add and scatter_update along one
+// axis, which joins the indexed axes; the expansion of bincount; and the gradients of
+// take_along_axis, put_along_axis and add_along_axis.
 #include "compiler/grad/common.h"
 
 namespace flow::grad {
@@ -9,12 +9,14 @@ namespace {
 using ir::ValueId;
 using Integers = std::vector<int64_t>;
 
-/// x has `batch` leading axes that are not indexed, then `indexed` ones, then those of slices.
+/// The axes of x: `batch` leading axes that are not indexed, then `indexed` axes, then the axes of
+/// slices.
 struct IndexedAxes {
   int batch = 0, indexed = 0;
 };
 
-/// Reports indices that do not fit; nothing then.
+/// Returns the axes of operand 0 that the indices address. Reports indices that do not fit, and
+/// returns nothing in that case.
 std::optional<IndexedAxes> indexed_axes(const LayerContext& context, int batch) {
   const Shape x = context.operand(0).shape, indices = context.operand(1).shape;
   if (indices.rank() <= batch || x.rank() <= batch || indices.first(batch) != x.first(batch)) {
@@ -37,7 +39,8 @@ ValueId added(const LayerContext& context, std::string_view part, ValueId a, Val
   return a.valid() ? context.add("add", part, {a, b}) : b;
 }
 
-/// What an index of an axis adds to the place in all axes: 0, stride, 2 stride, ...
+/// Returns the offsets 0, stride, 2 stride, ..., which the indices of one axis add to the place
+/// along the joined axis.
 ValueId offsets(const LayerContext& context, const std::string& part, int64_t extent,
                 int64_t stride) {
   return context.add("evenly_spaced", part, {},
@@ -47,8 +50,8 @@ ValueId offsets(const LayerContext& context, const std::string& part, int64_t ex
                       {"dtype", DType::kInt64}});
 }
 
-/// Indices (..., K) as places along the axis that joins the batch axes and the K that are indexed.
-/// They are gathered from tables, which check the index of each axis.
+/// Converts indices (..., K) to places along the axis that joins the batch axes and the K indexed
+/// axes. The offsets are gathered from tables, so that gather checks the index of each axis.
 ValueId joined_indices(const LayerContext& context, const IndexedAxes& axes) {
   const Shape x = context.operand(0).shape, indices = context.operand(1).shape;
   const Shape picked = indices.first(indices.rank() - 1);
@@ -72,7 +75,7 @@ ValueId joined_indices(const LayerContext& context, const IndexedAxes& axes) {
   return sum;
 }
 
-/// x with the axes joined that indices are of.
+/// Returns x with the batch axes and the indexed axes joined into one.
 ValueId joined_axes(const LayerContext& context, const IndexedAxes& axes) {
   const Shape x = context.operand(0).shape;
   const int end = axes.batch + axes.indexed;
@@ -88,7 +91,8 @@ ValueId expand_gather_nd(LayerContext& context) {
   return context.add("gather", "", {joined_axes(context, *axes), joined_indices(context, *axes)});
 }
 
-/// Reports updates of another shape or dtype than what they replace.
+/// Reports updates whose shape or dtype differs from that of the elements they replace. Returns
+/// true if the updates fit.
 bool updates_fit(const LayerContext& context, const IndexedAxes& axes) {
   const Shape x = context.operand(0).shape, indices = context.operand(1).shape;
   const Shape expected = ops::replaced_axes(indices, indices.rank() - 1, 1, x.from(axes.indexed));
@@ -131,8 +135,9 @@ std::vector<ValueId> add_along_axis_gradient(GradientContext& context) {
   return gradients;
 }
 
-/// Where no later update has the same index, as bools: each writes its place along the axis, and
-/// finds it again unless another was written over it.
+/// Returns bools that are true for the updates after which no other update has the same index. Each
+/// update writes its place along the axis and reads it back; it is the last one if no other update
+/// has overwritten the place.
 ValueId last_updates(GradientContext& context) {
   const Shape x = context.value_of(context.operand(0)).shape;
   const Shape picked = context.value_of(context.operand(1)).shape;
@@ -168,7 +173,7 @@ std::vector<ValueId> put_along_axis_gradient(GradientContext& context) {
   return gradients;
 }
 
-/// Ones, added up at the integers.
+/// Expands bincount by adding up ones at the integers.
 ValueId expand_bincount(LayerContext& context) {
   const int64_t elements = context.operand(0).shape.elements();
   const auto of_counts = [&](std::string_view part, double value, int64_t count) {

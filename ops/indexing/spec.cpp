@@ -1,12 +1,12 @@
-// Elements picked, written and added up: each by an index along one axis, or by places in several
-// axes; and counts.
+// Specifications of the ops that pick, replace or add to elements, by an index along one axis or by
+// indices of several axes, and of bincount.
 #include "ops/core/families.h"
 
 namespace flow::ops {
 namespace {
 
-/// The axis, where operand 1, the indices, have the shape of operand 0 in all others; reports what
-/// does not fit.
+/// Returns the axis if the indices, operand 1, have the shape of operand 0 in all other axes.
+/// Otherwise reports the mismatch and returns nothing.
 std::optional<int> indexed_axis(Call& call) {
   const auto axis = axis_of(call);
   if (!axis) return {};

@@ -1,5 +1,5 @@
-// Fully connected layers as a product, a bias and an activation; and convolution layers as
-// primitives: over lengths, images and volumes, and transposed ones.
+// Expansions of layers: fully connected layers become a product, a bias and an activation, and 1D,
+// 2D, 3D and transposed convolution layers become convolution primitives.
 #include <algorithm>
 
 #include "compiler/grad/common.h"
@@ -8,14 +8,15 @@
 namespace flow::grad {
 namespace {
 
-/// [..., in] as [rows, in]: one product instead of one for each leading index.
+/// Reshapes [..., in] to [rows, in], so that one product replaces a product for each leading index.
 ir::ValueId flattened(const LayerContext& context, ir::ValueId x, const Shape& shape) {
   if (shape.rank() == 2) return x;
   const int last = shape.rank() - 1;
   return context.reshape("flatten", x, std::vector<int64_t>{shape.elements(0, last), shape[last]});
 }
 
-/// What was made of flattened rows, activated, in the operand's shape but for its last extent.
+/// Activates the result of flattened rows and restores the leading axes of the operand's shape; the
+/// last extent becomes `units`.
 ir::ValueId restored(const LayerContext& context, ir::ValueId y, const Shape& shape,
                      int64_t units) {
   if (shape.rank() == 2) return context.activate(y);
@@ -53,20 +54,21 @@ ir::ValueId expand_dense(LayerContext& context) {
 using ir::ValueId;
 using Integers = std::vector<int64_t>;
 
-/// What the file says of a convolution, over lengths, images or volumes.
+/// The parameters of a convolution layer in the job file, for 1D, 2D or 3D inputs.
 struct ConvLayer {
   Shape x;
   int64_t filters = 0, groups = 1;
-  ops::Windows windows = {};  // of a transposed one, those of the convolution whose gradient it is
-  Integers output = {};       // extents of what a transposed one makes
+  // For a transposed layer, the windows of the convolution whose gradient it is.
+  ops::Windows windows = {};
+  Integers output = {};  // the output extents of a transposed layer
 
   int64_t channels() const { return x[1]; }
   Integers input() const { return x.from(2).extents(); }
   bool has_lengths() const { return x.rank() == 3; }
 };
 
-/// The layer with what `place` fills in: the pads, and the output where it needs it. Reports what
-/// is wrong with it.
+/// Reads the layer and calls `place`, which fills in the pads and, for a transposed layer, the
+/// output extents. Reports errors and returns nothing if there are any.
 std::optional<ConvLayer> read_conv(const LayerContext& context, int dimensions,
                                    void (*place)(ops::Call&, ConvLayer&)) {
   constexpr std::string_view kAxes[] = {"(N, C, L)", "(N, C, H, W)", "(N, C, D, H, W)"};
@@ -86,7 +88,7 @@ void place_conv(ops::Call& call, ConvLayer& layer) {
   ops::place_windows(call, layer.input(), {.dimensions = layer.x.rank() - 2}, layer.windows);
 }
 
-/// Of windows over images.
+/// Returns the attributes of a convolution with windows over images.
 ir::Attributes conv_attributes(const ops::Windows& windows, int64_t groups) {
   return {{"strides", each_of(windows, &ops::AxisWindows::stride)},
           {"dilation", each_of(windows, &ops::AxisWindows::dilation)},
@@ -94,7 +96,7 @@ ir::Attributes conv_attributes(const ops::Windows& windows, int64_t groups) {
           {"groups", groups}};
 }
 
-/// The variable `weight`: [out, in / groups, the window's sizes].
+/// Adds the variable `weight` of the shape [out, in / groups, window sizes...].
 ValueId add_conv_weight(const LayerContext& context, const ConvLayer& layer, bool transposed) {
   const int64_t out = transposed ? layer.channels() : layer.filters;
   const int64_t in = transposed ? layer.filters : layer.channels();
@@ -106,7 +108,7 @@ ValueId add_conv_weight(const LayerContext& context, const ConvLayer& layer, boo
                               transposed ? Fans{fans.out, fans.in} : fans);
 }
 
-/// bias_add, where the layer has a bias.
+/// Adds bias_add if the layer has a bias.
 ValueId with_conv_bias(const LayerContext& context, int64_t filters, ValueId y, ValueId weight) {
   if (!y.valid() || !context.attributes.get<bool>("use_bias")) return y;
   const ValueId bias =
@@ -120,7 +122,8 @@ bool pads_to_same(const ops::Attribute& padding) {
   return word && *word != "valid";
 }
 
-/// Elements that are added at the end of each axis. Reports what does not go.
+/// Returns the number of elements that `output_padding` adds at the end of each axis. Reports
+/// invalid values.
 std::optional<Integers> output_padding(ops::Call& call, const ops::Windows& windows) {
   const auto added = ops::sizes_of(call, "output_padding", static_cast<int>(windows.size()));
   if (!added) return {};
@@ -141,8 +144,8 @@ std::optional<Integers> output_padding(ops::Call& call, const ops::Windows& wind
   return added;
 }
 
-/// As of what windows slide over: the product with the weight has the result for its input. A
-/// length has the height 1.
+/// Reports an output that exceeds the size limit of window inputs, because the underlying
+/// convolution has this output as its input. A 1D output counts as an image of height 1.
 void check_conv_output(ops::Call& call, const Integers& output) {
   if (std::ranges::max(output) <= ops::kMaxSize) return;
   call.bad_attribute("strides", ops::Reason::kTensorTooLarge,
@@ -150,7 +153,8 @@ void check_conv_output(ops::Call& call, const Integers& output) {
                                  output.size() == 1 ? 1 : output[0], output.back(), ops::kMaxSize));
 }
 
-/// The pads of the convolution whose gradient this is, and the extents of its input.
+/// Fills in the pads of the convolution whose gradient this layer is, and the extents of that
+/// convolution's input, which are the output extents of the layer.
 void place_transposed_conv(ops::Call& call, ConvLayer& layer) {
   const auto added = output_padding(call, layer.windows);
   const Integers input = layer.input();
@@ -178,7 +182,8 @@ void place_transposed_conv(ops::Call& call, ConvLayer& layer) {
   check_conv_output(call, layer.output);
 }
 
-/// A convolution of lengths, which are images of height 1, or of images; or a transposed one.
+/// Expands a convolution, or a transposed one, over images or over 1D inputs, which are treated as
+/// images of height 1.
 template <int kDimensions, bool kTransposed>
 ValueId expand_conv(LayerContext& context) {
   const auto layer =
@@ -203,7 +208,7 @@ ValueId expand_conv(LayerContext& context) {
       context, y, [&](ValueId image) { return without_height(context, "restore", image); });
 }
 
-/// 0, step, 2 step, ... in a shape of two axes.
+/// Returns the numbers 0, step, 2 step, ... in a shape with two axes.
 ValueId multiples(const LayerContext& context, const char* part, int64_t count, int64_t step,
                   Integers shape) {
   const ValueId numbers = context.add("evenly_spaced", std::string(part) + "_from", {},
@@ -214,7 +219,8 @@ ValueId multiples(const LayerContext& context, const char* part, int64_t count, 
   return context.reshape(part, numbers, std::move(shape));
 }
 
-/// The planes that each window along the depth reads: (N, D', C kd, H, W).
+/// Returns the planes that each window along the depth reads, as images of the shape
+/// (N D', C kd, H, W).
 ValueId planes_of_windows(const LayerContext& context, const ConvLayer& layer) {
   const ops::AxisWindows& deep = layer.windows[0];
   const Shape& x = layer.x;
@@ -233,7 +239,7 @@ ValueId planes_of_windows(const LayerContext& context, const ConvLayer& layer) {
                          Integers{x[0] * deep.count, x[1] * deep.size, x[3], x[4]});
 }
 
-/// Images of volumes, (N D', O, H', W'), as volumes again.
+/// Converts images (N D', O, H', W') back to volumes.
 ValueId joined_planes(const LayerContext& context, const ConvLayer& layer, ValueId images) {
   const ops::AxisWindows &deep = layer.windows[0], &high = layer.windows[1],
                          &wide = layer.windows[2];
@@ -242,8 +248,8 @@ ValueId joined_planes(const LayerContext& context, const ConvLayer& layer, Value
   return context.add("transpose", "join", {planes}, {{"perm", Integers{0, 2, 1, 3, 4}}});
 }
 
-/// A convolution of images whose channels are those of all planes of a window: the weight is the
-/// same in another shape.
+/// Expands conv3d as a convolution of images whose channels are those of all planes of a window.
+/// The weight keeps its elements and only changes its shape.
 ValueId expand_conv3d(LayerContext& context) {
   const auto layer = read_conv(context, 3, place_conv);
   if (!layer) return {};

@@ -1,4 +1,4 @@
-// Layers that multiply by weights: fully connected ones, and convolutions.
+// Specifications of layers that multiply by weights: fully connected layers and convolutions.
 #include <utility>
 #include <vector>
 
@@ -8,7 +8,8 @@
 namespace flow::ops {
 namespace {
 
-/// The layer's own attributes, then activation, use_bias, initializers and regularizers.
+/// Returns the given attributes, followed by the activation, use_bias, the initializers and the
+/// regularizers.
 std::vector<AttributeSpec> with_kernel_attributes(std::vector<AttributeSpec> attributes) {
   attributes.push_back(
       {"activation", AttributeType::kActivation, "none", "activation to apply to the result"});

@@ -1,5 +1,5 @@
-// Losses of one element each with their gradients; and connectionist temporal classification,
-// samples on several threads.
+// CPU kernels of elementwise losses and their gradients, and of connectionist temporal
+// classification, whose samples are computed on several threads.
 #include "ops/binary/cpu_loops.h"
 #include "ops/losses/cpu_ctc.h"
 #include "runtime/cpu/backend/families.h"

@@ -1,4 +1,5 @@
-// Connectionist temporal classification, of float32 and of float64: samples on several threads.
+// CPU kernels of connectionist temporal classification for float32 and float64. Samples are
+// computed on several threads.
 #pragma once
 
 #include <algorithm>
@@ -14,7 +15,7 @@ namespace flow::cpu {
 template <typename T>
 using CtcSample = ops::CtcSample<T, const int64_t*>;
 
-/// The loss of a sample. `row`: room for its states.
+/// Returns the loss of a sample. `row` has room for the states of the sample.
 template <typename T>
 double ctc_loss(const CtcSample<T>& sample, double* row) {
   for (int64_t t = 0; t < sample.frames; ++t)
@@ -22,8 +23,8 @@ double ctc_loss(const CtcSample<T>& sample, double* row) {
   return sample.loss(row);
 }
 
-/// The gradient of a sample's log-probabilities, (frames of the batch, classes), which are zeros
-/// so far. `table`: room for the states of all frames and one more.
+/// Computes the gradient of a sample's log-probabilities, (frames of the batch, classes). `table`
+/// has room for the states of all frames and of one more. REQUIRES: `dx` contains zeros.
 template <typename T>
 void ctc_gradient(const CtcSample<T>& sample, double dy, double* table, T* dx) {
   const int64_t frames = sample.frames, states = sample.states;
@@ -44,7 +45,7 @@ void ctc_gradient(const CtcSample<T>& sample, double dy, double* table, T* dx) {
   }
 }
 
-/// What both kernels read.
+/// The sizes and dtypes of the operands that both kernels read.
 struct CtcOperands {
   ops::CtcSizes sizes;
   DType labels, label_lengths, input_lengths;
@@ -55,10 +56,10 @@ struct CtcOperands {
         label_lengths(request.inputs[2].dtype),
         input_lengths(request.inputs[3].dtype) {}
 
-  /// How many threads work at once, each with memory of its own.
+  /// Returns the number of threads that work in parallel, each with separate memory.
   int64_t workers(int threads) const { return std::min<int64_t>(threads, sizes.samples); }
 
-  /// `class_of`: room for the classes of all states.
+  /// Returns sample i. `class_of` has room for the classes of all states.
   template <typename T>
   CtcSample<T> sample(const Buffers& buffers, int64_t i, int64_t* class_of) const {
     const auto length = [&](DType dtype, size_t operand, int64_t most) {

@@ -1,5 +1,5 @@
-// Losses of one element each with their gradients; and connectionist temporal classification: a
-// block for each sample, whose threads share the states of a frame.
+// CUDA kernels of elementwise losses and their gradients, and of connectionist temporal
+// classification, in which one block computes a sample and its threads share the states of a frame.
 #include <array>
 #include <cmath>
 
@@ -15,7 +15,7 @@ struct CtcIntegers {
   Integers labels, label_lengths, input_lengths;
 };
 
-/// The classes of a sample's states, whose labels begin at `first`.
+/// The classes of the states of a sample, whose labels begin at `first`.
 struct CtcClasses {
   Integers labels;
   ops::CtcSizes sizes;
@@ -39,15 +39,16 @@ __device__ CtcSample<T> sample_of(const T* log_probs, const CtcIntegers& given,
           {given.labels, sizes, i * sizes.labels}};
 }
 
-/// row[s] = f(s) for all states of a sample.
+/// Sets row[s] = f(s) for all states of a sample and synchronizes the block.
 template <typename T, typename F>
 __device__ void for_states(const CtcSample<T>& sample, double* row, F f) {
   for (int64_t s = threadIdx.x; s < sample.states; s += blockDim.x) row[s] = f(s);
   __syncthreads();
 }
 
-/// `room`: two rows of states for each sample. The last block checks
-/// integers, one operand after another: each check reads what those before it found.
+/// Computes the losses. `room` has two rows of states for each sample. The last block checks the
+/// integers of all operands one after another, because each check reads the result of the checks
+/// before it.
 template <typename T>
 __global__ void ctc_losses(CtcIntegers given, const T* log_probs, ops::CtcSizes sizes, bool zero,
                            double* room, T* loss, RangeCheck labels, RangeCheck label_lengths,
@@ -71,8 +72,8 @@ __global__ void ctc_losses(CtcIntegers given, const T* log_probs, ops::CtcSizes 
   }
 }
 
-/// The gradients of a frame: each class by the thread of the first state that has it, in the order
-/// of the states.
+/// Computes the gradients of a frame from the shares of its states. The thread of the first state
+/// of a class adds up all states of that class, in order.
 template <typename T>
 __device__ void add_gradients(const CtcSample<T>& sample, const double* shares, double dy, T* dx) {
   for (int64_t s = threadIdx.x; s < sample.states; s += blockDim.x) {
@@ -89,7 +90,8 @@ __device__ void add_gradients(const CtcSample<T>& sample, const double* shares, 
   }
 }
 
-/// `room`: rows of states for all frames, and three more, for each sample.
+/// Computes the gradients. For each sample, `room` has a row of states for each frame and three
+/// more rows.
 template <typename T>
 __global__ void ctc_gradients(CtcIntegers given, const T* log_probs, const T* dy,
                               ops::CtcSizes sizes, double* room, T* dx) {
@@ -112,7 +114,7 @@ __global__ void ctc_gradients(CtcIntegers given, const T* log_probs, const T* dy
       for_states(sample, ends, [&](int64_t s) { return sample.behind(t, s, after); });
       for_states(sample, shares, [&](int64_t s) { return std::exp(row(t)[s] + ends[s] + loss); });
       add_gradients(sample, shares, static_cast<double>(dy[i]), d + t * sizes.classes);
-      __syncthreads();  // whoever reads the shares
+      __syncthreads();  // all threads have read the shares
     }
   }
 }
@@ -133,7 +135,7 @@ Kernel prepare_ctc(const Request& request) {
                    label_lengths = add_check(request, request.inputs[2], sizes.labels + 1),
                    input_lengths = add_check(request, request.inputs[3], sizes.frames + 1);
   LaunchShape shape{{blocks_for(sizes.samples)}, {kThreads}, kThreads / kWarp * sizeof(double)};
-  shape.grid.x += 1;  // the checks
+  shape.grid.x += 1;  // one more block for the checks
   return visit_float(request.inputs[1].dtype, [&]<typename T>(T) -> Kernel {
     Kernel kernel;
     kernel.workspace = static_cast<size_t>(sizes.samples * 2 * sizes.states()) * sizeof(double);

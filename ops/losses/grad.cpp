@@ -1,5 +1,5 @@
-// Gradients of losses of one element each, and of connectionist temporal classification; and losses
-// that are made of other ops.
+// Gradients of elementwise losses and of connectionist temporal classification, and expansions of
+// losses that are made of other ops.
 #include "compiler/grad/common.h"
 #include "ops/losses/losses.h"
 
@@ -8,14 +8,14 @@ namespace {
 
 using ir::ValueId;
 
-/// The gradient op named after the loss, with its attributes, for operand i.
+/// Adds `op`, the gradient of the loss, for operand i, with the attributes of the loss.
 ValueId add_loss_grad(GradientContext& context, size_t i, std::string_view op,
                       std::string_view part) {
   return context.add(op, i, {context.gradient(), context.operand(0), context.operand(1)},
                      context.node.attributes, part);
 }
 
-/// A function of a - b: what one operand gets, the other loses.
+/// Returns the gradients of a loss of a - b: that of b is the negative of that of a.
 std::vector<ValueId> difference_gradient(GradientContext& context) {
   const std::string op = fmt::format("{}_grad", context.node.op->name);
   std::vector<ValueId> gradients(2);
@@ -50,7 +50,7 @@ std::vector<ir::ValueId> ctc_gradient(GradientContext& context) {
   return gradients;
 }
 
-/// The sum over the last axis.
+/// Returns the sum over the last axis.
 ValueId sum_of_last(const LayerContext& context, std::string_view part, ValueId x) {
   return context.add("reduce_sum", part, {x},
                      {{"axis", std::vector<int64_t>{-1}}, {"keepdims", false}});
@@ -68,7 +68,7 @@ ValueId expand_kl_div(LayerContext& context) {
     return context.add("multiply", "",
                        {context.add("exp", "target", {target}),
                         context.add("subtract", "log_ratio", {target, log_probs})});
-  // The logarithm of 0 would be multiplied by 0.
+  // Targets of 0 are replaced by 1 in the logarithm, because 0 log(0) would be NaN.
   const ValueId none = context.add("equal", "is_0", {target, context.number("zero", 0)});
   const ValueId safe = context.add("where", "safe", {none, context.number("one", 1), target});
   const ValueId ratio =
@@ -96,7 +96,7 @@ ValueId expand_huber(LayerContext& context) {
                       context.number("delta", delta)});
 }
 
-/// x y + (1 - x) (1 - y) for numbers, likewise for shares: how far both agree.
+/// Returns x y + (1 - x) (1 - y), which measures how far two values in [0, 1] agree.
 ValueId agreement(const LayerContext& context, std::string_view part, ValueId x, ValueId y) {
   const std::string name(part);
   const ValueId product = context.add("multiply", name + ".product", {x, y});
@@ -106,7 +106,8 @@ ValueId agreement(const LayerContext& context, std::string_view part, ValueId x,
   return context.add("add", part, {rest, context.number(name + ".one", 1)});
 }
 
-/// missed^gamma, with a finite derivative everywhere: that of a power below 1 is infinite at 0.
+/// Returns missed^gamma with a finite derivative everywhere. The derivative of a power below 1 is
+/// infinite at 0, so `missed` is kept positive for these powers.
 ValueId focal_weight(const LayerContext& context, ValueId missed, double gamma) {
   if (gamma == 1) return missed;
   if (gamma == 2) return context.add("square", "weight", {missed});

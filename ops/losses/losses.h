@@ -1,14 +1,16 @@
-// What losses that are made of other ops ask of their operands.
+// Checks of the operands of losses.
 #pragma once
 
 #include "ops/core/call.h"
 
 namespace flow::ops {
 
-/// Operands 0 and 1 have one shape, or one of them is a number. Reports others.
+/// Returns true if operands 0 and 1 have equal shapes or one of them is a scalar. Reports other
+/// shapes.
 bool equal_or_numbers(Call& call);
 
-/// Operands from `first` on have one shape, with vectors along the last axis. Reports others.
+/// Returns true if the operands starting with `first` have equal shapes, with vectors along the
+/// last axis. Reports other shapes.
 bool are_vectors(Call& call, size_t first);
 
 }  // namespace flow::ops

@@ -1,7 +1,7 @@
-// Connectionist temporal classification: what the kernels of all devices compute, in double, of
-// float32 and of float64. States are blank, label 1, blank, label 2, ..., blank. A path goes
-// through the frames from state to state: it stays, moves on, or skips the blank between two
-// different labels.
+// Connectionist temporal classification as the kernels of all devices compute it, in double, for
+// float32 and float64. The states are blank, label 1, blank, label 2, ..., blank. A path goes
+// through the frames from state to state: it stays, moves to the next state, or skips the blank
+// between two different labels.
 #pragma once
 
 #include <cmath>
@@ -14,7 +14,7 @@ namespace flow::ops {
 struct CtcSizes {
   int64_t samples, labels, frames, classes, blank;
 
-  /// Most states of a sample.
+  /// Returns the largest number of states of a sample.
   FLOW_HOST_DEVICE int64_t states() const { return 2 * labels + 1; }
 };
 
@@ -27,7 +27,7 @@ CtcSizes ctc_sizes(const Request& request) {
 
 inline constexpr double kNoPath = -__builtin_inf();
 
-/// log(exp(a) + exp(b) + exp(c))
+/// Returns log(exp(a) + exp(b) + exp(c)).
 FLOW_HOST_DEVICE inline double log_sum(double a, double b, double c) {
   if (a == kNoPath && b == kNoPath && c == kNoPath) return kNoPath;
   double most = a < b ? b : a;
@@ -35,12 +35,13 @@ FLOW_HOST_DEVICE inline double log_sum(double a, double b, double c) {
   return most + std::log(std::exp(a - most) + std::exp(b - most) + std::exp(c - most));
 }
 
-/// A length in [0, most]. One out of range stops the run; it must not be read with.
+/// Clamps a length to [0, most]. A length out of range stops the run, but until then the kernel
+/// must not read out of bounds.
 FLOW_HOST_DEVICE inline int64_t usable_length(int64_t length, int64_t most) {
   return length < 0 ? 0 : length > most ? most : length;
 }
 
-/// A class; of a label out of range, the blank, likewise.
+/// Returns the class of a label, or the blank if the label is out of range, for the same reason.
 FLOW_HOST_DEVICE inline int64_t usable_class(int64_t label, const CtcSizes& sizes) {
   return label >= 0 && label < sizes.classes ? label : sizes.blank;
 }
@@ -52,14 +53,15 @@ struct CtcSample {
   int64_t classes, frames, states;
   Classes class_of;
 
-  /// The logarithm of the probability of all paths up to frame t that end in state s, from those of
-  /// the frame before.
+  /// Returns the logarithm of the probability of all paths up to frame t that end in state s.
+  /// `before` contains these logarithms for the previous frame.
   FLOW_HOST_DEVICE double up_to(int64_t t, int64_t s, const double* before) const {
     if (t == 0) return s < 2 ? at(0, s) : kNoPath;
     return at(t, s) + log_sum(before[s], s > 0 ? before[s - 1] : kNoPath,
                               skips_to(s) ? before[s - 2] : kNoPath);
   }
-  /// The same of all ends of paths behind frame t, from state s on.
+  /// Returns the logarithm of the probability of all continuations of paths after frame t from
+  /// state s. `after` contains these logarithms for the next frame.
   FLOW_HOST_DEVICE double behind(int64_t t, int64_t s, const double* after) const {
     if (t + 1 == frames) return s >= states - 2 ? 0 : kNoPath;
     const double stays = after[s] + at(t + 1, s);
@@ -67,7 +69,8 @@ struct CtcSample {
     const bool skips = s + 2 < states && skips_to(s + 2);
     return log_sum(stays, moves, skips ? after[s + 2] + at(t + 1, s + 2) : kNoPath);
   }
-  /// From what up_to gives for the last frame. Without frames there is the empty path.
+  /// Returns the loss from the results of up_to for the last frame. Without frames, only the empty
+  /// path exists.
   FLOW_HOST_DEVICE double loss(const double* last) const {
     if (frames == 0) return states == 1 ? 0 : -kNoPath;
     return -log_sum(last[states - 1], states > 1 ? last[states - 2] : kNoPath, kNoPath);

@@ -1,5 +1,5 @@
-// Reference: losses of elements with their gradients, and connectionist temporal classification,
-// whose kernels compute in double, whatever they read.
+// Reference kernels of elementwise losses and their gradients, and of connectionist temporal
+// classification, which computes in double regardless of the dtype that it reads.
 #include <cmath>
 
 #include "ops/core/reference_loops.h"

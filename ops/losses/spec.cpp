@@ -1,6 +1,7 @@
-// Losses: those of one element each, which are rows of binary.def (differences between a prediction
-// and a target, and the binary cross entropy); connectionist temporal classification, which needs
-// no alignment of labels and frames; and those that are made of other ops.
+// Specifications of losses. Elementwise losses, which are rows of binary.def, are differences
+// between a prediction and a target, and the binary cross entropy. Connectionist temporal
+// classification needs no alignment of labels and frames. The remaining losses are made of other
+// ops.
 #include "ops/core/families.h"
 #include "ops/losses/losses.h"
 
@@ -22,7 +23,7 @@ void infer_smooth_l1(Call& call) {
   infer_loss_element(call);
 }
 
-/// What a loss and its gradient share, and what they call their operands.
+/// The operands of a loss and of its gradient, and the attributes that both have.
 struct LossParameters {
   std::vector<OperandSpec> operands, grad_operands;
   std::string_view grad_doc;
@@ -94,7 +95,7 @@ bool is_of_rank(Call& call, size_t i, int rank, std::string_view what) {
   return false;
 }
 
-/// Of operands from `first` on, one number for each sample.
+/// Checks that each operand starting with `first` has one number for each sample.
 void check_lengths(Call& call, size_t first) {
   const Shape expected{call.shape(1)[0]};
   for (size_t i = first; i < call.operands(); ++i)
@@ -116,7 +117,8 @@ bool ctc_operands_fit(Call& call) {
     call.bad_attribute(
         "blank", Reason::kOutOfRange,
         fmt::format("`blank` is {}; expected a class from 0 to {}", blank, log_probs[2] - 1));
-  // What kernels keep of each sample: a number for each frame and state, and some more.
+  // Kernels keep a number for each frame and state of each sample, and up to three more rows of
+  // states.
   if (!Shape{labels[0], log_probs[1] + 3, 2 * labels[1] + 1}.checked_elements())
     call.bad_operand(0, Reason::kTensorTooLarge,
                      fmt::format("labels {} are too large for {} frames; the product of both "
@@ -125,7 +127,7 @@ bool ctc_operands_fit(Call& call) {
   return !call.failed();
 }
 
-/// Each sample is computed from its own row of all operands.
+/// Returns the batch axis of the samples. Each sample depends only on its row of each operand.
 int batch_of_samples(const Call& call) {
   int batch = kNoBatch;
   for (size_t i = 0; i < call.operands(); ++i)

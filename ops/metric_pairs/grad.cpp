@@ -1,4 +1,5 @@
-// Labels and predictions of metrics as pairs along a last axis of two.
+// Expansions that combine the labels and predictions of metrics into pairs along a last axis of
+// size 2.
 #include "compiler/grad/common.h"
 
 namespace flow::grad {
@@ -12,20 +13,20 @@ ValueId in_dtype(const LayerContext& context, std::string_view part, ValueId x, 
   return context.add("cast", part, {x}, {{"dtype", dtype}});
 }
 
-/// [...] as [..., 1]
+/// Reshapes [...] to [..., 1].
 ValueId with_last_axis(const LayerContext& context, std::string_view part, ValueId x) {
   const Shape shape = context.graph()[x].shape;
   return context.reshape(part, x, ops::replaced_axes(shape, shape.rank(), 0, {1}).extents());
 }
 
-/// `second` has a last axis of one.
+/// Returns pairs of a label and an element of `second`, whose last axis has the size 1.
 ValueId paired(const LayerContext& context, ValueId labels, ValueId second) {
   const ValueId first = in_dtype(context, "labels", labels, context.graph()[second].dtype);
   return context.add("concat", "", {with_last_axis(context, "expand_labels", first), second},
                      {{"axis", int64_t{-1}}});
 }
 
-/// What to write where predictions do not match labels.
+/// Returns a hint on how to make predictions match labels, or an empty string.
 std::string hint_for_classes(const Shape& labels, const Shape& predictions) {
   if (labels == predictions) return "convert one-hot labels with `{op: argmax}` first";
   for (int axis = 0; axis < predictions.rank(); ++axis)
@@ -36,8 +37,8 @@ std::string hint_for_classes(const Shape& labels, const Shape& predictions) {
   return {};
 }
 
-/// The axis of classes where predictions have one axis more than labels. Reports one that they do
-/// not have, and other shapes that do not match: nothing.
+/// Returns the axis of the classes if predictions have one axis more than labels. Reports an axis
+/// that is out of range and shapes that do not match; returns nothing in these cases.
 std::optional<int64_t> find_class_axis(const LayerContext& context) {
   const Shape labels = context.operand(0).shape, predictions = context.operand(1).shape;
   const int64_t given = context.attributes.get<int64_t>("axis");
@@ -57,7 +58,8 @@ std::optional<int64_t> find_class_axis(const LayerContext& context) {
   return {};
 }
 
-/// The classes of the largest scores, which another metric may have found already.
+/// Returns the classes with the largest scores. Reuses the argmax of another metric if there is
+/// one.
 ValueId likeliest(const LayerContext& context, ValueId scores, int64_t axis) {
   const ops::OpSpec* argmax = ops::find_spec("argmax");
   for (const ir::Node& node : context.graph().nodes)
@@ -67,7 +69,7 @@ ValueId likeliest(const LayerContext& context, ValueId scores, int64_t axis) {
   return context.add("argmax", "classes", {scores}, {{"axis", axis}});
 }
 
-/// The predicted class of each label as int64; invalid after an error.
+/// Returns the predicted class of each label as int64, or an invalid value after an error.
 ValueId predicted_classes(const LayerContext& context) {
   const ir::Value predictions = context.operand(1);
   const ValueId x = context.operands[1];
@@ -89,7 +91,8 @@ ValueId expand_class_pairs(LayerContext& context) {
   return paired(context, context.operands[0], with_last_axis(context, "expand_classes", classes));
 }
 
-/// Places are distinct, so that at most one of them is the label.
+/// Expands top_k_accuracy. The top k classes are distinct, so that at most one of them is the label
+/// and the sum of hits is 0 or 1.
 ValueId expand_top_k_pairs(LayerContext& context) {
   const auto axis = find_class_axis(context);
   if (!axis) return {};
@@ -113,7 +116,8 @@ ValueId expand_top_k_pairs(LayerContext& context) {
   return paired(context, labels, with_last_axis(context, "expand_hit", hit));
 }
 
-/// Scores as [..., 1]: of classes 0 and 1 the difference, which grows with the probability of 1.
+/// Returns scores as [..., 1]. For scores of classes 0 and 1, this is their difference, which grows
+/// with the probability of class 1.
 ValueId scores_of_one(const LayerContext& context) {
   const Shape labels = context.operand(0).shape, scores = context.operand(1).shape;
   const ValueId x = context.operands[1];

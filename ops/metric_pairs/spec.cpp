@@ -1,5 +1,5 @@
-// What metrics are computed from, a pair of numbers for each label. Where only one metric reads
-// them, they have its name, which messages show.
+// Specifications of the data that metrics are computed from, a pair of numbers for each label. An
+// op that only one metric reads has the name of the metric, because messages show the name.
 #include "ops/core/families.h"
 
 namespace flow::ops {

@@ -9,7 +9,8 @@ namespace flow::optimizers {
 
 void infer_adafactor_update(ops::Call& call);
 
-/// The first operand is a mean of squared gradients, and what moves is its mean.
+/// Moves a mean of squared gradients over steps. The first operand is the mean of the squared
+/// gradients of this step.
 struct AdafactorMean : Rule {
   static constexpr int kMoved = 1;
   double decay;  // at most 0
@@ -17,7 +18,7 @@ struct AdafactorMean : Rule {
   explicit AdafactorMean(const Attributes& attributes)
       : Rule(attributes), decay(attributes.get<double>("beta2_decay")) {}
 
-  /// Of new squares in their means.
+  /// Returns the share of the new squares in their mean over steps.
   FLOW_HOST_DEVICE double share(const UpdateCall& call) const {
     return std::pow(static_cast<double>(call.step + 1), decay);
   }
@@ -53,8 +54,8 @@ inline OpSpec adafactor_mean() {
       .internal = true};
 }
 
-/// The second array is the mean squares, which stay as they are. Terms are the variable and its
-/// update, without a rate.
+/// Moves a variable. The second array contains the mean squares, which stay unchanged. The terms
+/// (see layerwise.h) are the variable and its update before the multiplication by the rate.
 struct Adafactor : Rule {
   static constexpr int kMoved = 2, kWritten = 1;
   static constexpr bool kMovesSlots = false;
@@ -99,7 +100,7 @@ struct Adafactor : Rule {
     return {values[0], exact_direction(g, scaled, values[1])};
   }
 
-  /// Of root mean squares of the variable and of its update.
+  /// Returns the rate, which depends on the root mean squares of the variable and of its update.
   FLOW_HOST_DEVICE double rate(TwoSums sums, double, double elements,
                                const UpdateCall& call) const {
     const double size = std::sqrt(sums.first / elements);

@@ -1,4 +1,4 @@
-// Adagrad and Adadelta, which the history of squared gradients scales.
+// Adagrad and Adadelta, which scale updates by the history of squared gradients.
 #pragma once
 
 #include "ops/optimizer/rule.h"

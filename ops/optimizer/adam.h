@@ -7,7 +7,8 @@
 
 namespace flow::optimizers {
 
-/// AMSGrad, with 4 arrays, divides by the root of the largest v so far, the last array.
+/// Adam with 3 arrays, and AMSGrad with 4. AMSGrad divides by the root of the largest v so far,
+/// which is the last array.
 template <int kArrays>
 struct AdamRule : MeansRule {
   static constexpr int kMoved = kArrays;
@@ -19,8 +20,8 @@ struct AdamRule : MeansRule {
   template <typename T>
   struct Move {
     Means<T> means;
-    T negative_rate;  // divided by what m has gathered
-    T correction;     // one over the root of what v has gathered
+    T negative_rate;  // the negative rate divided by gathered(beta1)
+    T correction;     // one over the root of gathered(beta2)
     T epsilon, decay;
     FLOW_INLINE void operator()(T g, T (&values)[kMoved]) const {
       means.move(g, values);
@@ -48,7 +49,7 @@ struct AdamRule : MeansRule {
 using Adam = AdamRule<3>;
 using Amsgrad = AdamRule<4>;
 
-/// PyTorch's SparseAdam adds epsilon to the root before that is corrected.
+/// Adam as in PyTorch's SparseAdam, which adds epsilon to the root before the bias correction.
 struct SparseAdam : Adam {
   using Adam::Adam;
 

@@ -1,5 +1,6 @@
-// Averages of variables, and Lookahead around an optimizer: what a cycle of steps starts from, and
-// where it ends. They have no gradient: the first operand of a rule is another array.
+// Averages of variables, and the rules of Lookahead, which store a variable at the start of a cycle
+// of steps and move it at the end. These rules have no gradient: their first operand is another
+// array.
 #pragma once
 
 #include "ops/optimizer/rule.h"
@@ -9,8 +10,8 @@ namespace flow::optimizers {
 void infer_average(ops::Call& call);
 void infer_lookahead(ops::Call& call);
 
-/// The first operand is the variable, and what moves is its average: one that has reached its
-/// variable stays there.
+/// Moves an average toward its variable, which is the first operand. An average that equals its
+/// variable does not change.
 struct Ema : Rule {
   static constexpr int kMoved = 1;
   double decay;
@@ -48,10 +49,10 @@ inline OpSpec ema_update() {
       .internal = true};
 }
 
-/// What moves is the start of a cycle, and the first operand is the variable.
+/// Stores the variable, which is the first operand, at the start of a cycle of steps.
 struct LookaheadStart : Rule {
   static constexpr int kMoved = 1;
-  int64_t steps;  // of a cycle
+  int64_t steps;  // steps per cycle
 
   explicit LookaheadStart(const Attributes& attributes)
       : Rule(attributes), steps(attributes.get<int64_t>("steps")) {}
@@ -87,7 +88,8 @@ inline OpSpec lookahead_start() {
           .internal = true};
 }
 
-/// What moves is the variable, and the first operand is the start of its cycle.
+/// Moves the variable at the end of a cycle. The first operand is the variable at the start of the
+/// cycle.
 struct LookaheadUpdate : Rule {
   static constexpr int kMoved = 1;
   int64_t steps;

@@ -1,6 +1,6 @@
-// The optimizers' updates, in place: one pass over a gradient and what it moves. Sparse ones pass
-// over the rows of a gradient and the rows of a variable that these belong to. And what Muon
-// computes before its update, but for products.
+// CPU kernels of the optimizers' updates, which pass once over a gradient and the arrays that it
+// moves. Sparse updates pass over the rows of a gradient and the matching rows of a variable. The
+// file also contains the kernels that Muon runs before its update, except products.
 #include "ops/optimizer/cpu_layerwise.h"
 #include "ops/optimizer/rules.h"
 #include "runtime/cpu/backend/families.h"
@@ -8,7 +8,7 @@
 namespace flow::cpu::fast {
 namespace {
 
-// A loop of each rule, since not every compiler clones templates for what the CPU has.
+// Each rule has a separate loop, because not every compiler can clone templates for CPU features.
 #define FLOW_MOVE(op, Rule, written)                                                      \
   FLOW_VECTORIZED void op##_piece(const ArraysOf<optimizers::Rule>& arrays,               \
                                   const optimizers::Rule::Move<float>& move, int64_t n) { \
@@ -50,14 +50,15 @@ FLOW_VECTORIZED void direction_piece(const UpdateArrays<1>& arrays, float* direc
   }
 }
 
-/// a I + b gram + c square, without the identity.
+/// Computes b gram + c square, which is the polynomial a I + b gram + c square without the
+/// identity.
 FLOW_VECTORIZED void polynomial_piece(const float* gram, const float* square, float* out, float b,
                                       float c, int64_t n) {
 #pragma omp simd
   for (int64_t i = 0; i < n; ++i) out[i] = b * gram[i] + c * square[i];
 }
 
-/// Where the factor is NaN, the direction is one that is not used.
+/// Prepares muon_direction. If the factor is NaN, the direction becomes zero and no update uses it.
 Kernel prepare_muon_direction(const Request& request) {
   const MuonDirection rule(request.step.attributes);
   Kernel kernel;

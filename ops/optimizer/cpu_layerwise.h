@@ -1,5 +1,5 @@
-// Updates by rules whose rate for a variable depends on the whole of it: one pass sums squares, in
-// pieces that are added in order, and one moves the variable.
+// CPU kernels of updates by rules whose rate for a variable depends on the whole variable. One pass
+// sums squares, in pieces that are added in order, and a second pass moves the variable.
 #pragma once
 
 #include "ops/optimizer/cpu_piece_sums.h"
@@ -48,7 +48,7 @@ FLOW_INLINE TwoSums sum_squares(const ArraysOf<Rule>& arrays,
   return sums;
 }
 
-/// Loops over n elements by a rule: the sums of squares, and the move.
+/// The loops of a rule over n elements: one for the sums of squares and one for the move.
 template <typename Rule>
 struct LayerwisePieces {
   TwoSums (*sum)(const ArraysOf<Rule>& arrays, const typename Rule::template Terms<float>& terms,
@@ -56,7 +56,7 @@ struct LayerwisePieces {
   UpdatePiece<Rule> move;
 };
 
-/// A Kernel that updates a variable by a rule.
+/// Returns a kernel that updates a variable by a rule.
 template <typename Rule>
 Kernel layerwise_kernel(const Request& request, LayerwisePieces<Rule> pieces) {
   const Rule rule(request.step.attributes);

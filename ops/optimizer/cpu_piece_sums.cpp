@@ -1,4 +1,4 @@
-// Places of sums over pieces: those of each rank lie together.
+// Places of the sums over pieces. The sums of each rank are stored next to each other.
 #include "ops/optimizer/cpu_piece_sums.h"
 
 #include <algorithm>
@@ -11,12 +11,13 @@
 namespace flow::cpu {
 namespace {
 
-/// The rank in whose slice an element lies.
+/// Returns the rank whose slice contains an element.
 size_t owner_of(std::span<const int64_t> bounds, int64_t element) {
   return static_cast<size_t>(std::ranges::upper_bound(bounds, element) - bounds.begin()) - 1;
 }
 
-/// Calls f(owner, first) for each piece; owners are ranks, or `everyone`.
+/// Calls f(owner, first) for each piece. The owner is a rank, or `everyone` if the array is not
+/// split among ranks.
 template <typename F>
 void for_each_piece(const TensorDesc& desc, size_t everyone, F f) {
   for (int64_t first = 0; first < desc.whole_elements(); first += kPiece)
@@ -40,7 +41,7 @@ PieceOrder::PieceOrder(const Request& request, size_t first, size_t end, size_t 
   for (size_t i = first; i < end; ++i) add(request, i, places);
   const auto owners =
       static_cast<size_t>(std::ranges::count_if(bytes_, [](size_t n) { return n > 0; }));
-  // A rank that has nothing of a result needs no sums for it.
+  // A rank that has no elements of a result needs no sums for it.
   const bool all_need_it = request.outputs[0].bounds.empty();
   if (owners > 1 || (owners == 1 && all_need_it))
     ranks_ = request.ranks;

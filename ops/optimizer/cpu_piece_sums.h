@@ -1,5 +1,5 @@
-// Sums over pieces of arrays, added in the order of pieces. Ranks that have a slice of an array
-// each sum the pieces of their own, and all of them add the sums of all.
+// Sums over pieces of arrays, added in the order of the pieces. Each rank sums the pieces of its
+// slice of an array, and then every rank adds the sums of all pieces.
 #pragma once
 
 #include <cstddef>
@@ -11,36 +11,36 @@
 
 namespace flow::cpu {
 
-/// Which pieces are summed here, and in which order all of them are added. Slices end where pieces
-/// do.
+/// The pieces that this rank sums, and the order in which the sums of all pieces are added. A slice
+/// never ends within a piece.
 class PieceOrder {
  public:
-  /// Of operands [first, end) of the request; a sum takes `sum_size` bytes.
+  /// Covers the operands [first, end) of the request. Each sum takes `sum_size` bytes.
   PieceOrder(const Request& request, size_t first, size_t end, size_t sum_size);
 
-  /// Bytes of all sums, and of those that are gathered from ranks.
+  /// Return the bytes of all sums, and the bytes of the sums that ranks gather.
   size_t bytes() const { return order_.size() * sum_size_; }
   size_t gathered_bytes() const;
 
  protected:
-  /// Elements [first, end) of what is here of an operand.
+  /// The elements [first, end) of this rank's part of an operand.
   struct Piece {
     size_t operand;
     int64_t first, end;
-    size_t place;  // of its sum
+    size_t place;  // where the sum is stored
   };
-  /// The sums of other ranks come to their places.
+  /// Copies the sums of other ranks to their places.
   void gather(std::byte* sums) const;
 
-  std::vector<Piece> pieces_;  // of this rank
+  std::vector<Piece> pieces_;  // the pieces that this rank sums
   std::vector<size_t> order_;  // places of all sums, in the order in which they are added
 
  private:
   void add(const Request& request, size_t operand, std::vector<size_t>& places);
 
   size_t sum_size_;
-  exec::Collectives* ranks_ = nullptr;   // null: nothing is gathered
-  std::vector<size_t> offsets_, bytes_;  // by rank: of its sums
+  exec::Collectives* ranks_ = nullptr;   // null if nothing is gathered
+  std::vector<size_t> offsets_, bytes_;  // indexed by rank: offset and size of its sums
 };
 
 template <typename Sum>
@@ -49,8 +49,8 @@ class PieceSums : public PieceOrder {
   PieceSums(const Request& request, size_t first, size_t end)
       : PieceOrder(request, first, end, sizeof(Sum)) {}
 
-  /// The total of sum_of(operand, first, end) over all pieces, on many threads. `memory` has room
-  /// for bytes(). REQUIRES: all ranks call it, in one order.
+  /// Returns the total of sum_of(operand, first, end) over all pieces, computed on several threads.
+  /// `memory` has room for bytes(). REQUIRES: all ranks make these calls in the same order.
   template <typename SumOf>
   Sum operator()(int threads, std::byte* memory, SumOf sum_of) const {
     Sum* sums = reinterpret_cast<Sum*>(memory);

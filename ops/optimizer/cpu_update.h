@@ -1,5 +1,5 @@
-// What the kernels of updates have in common: the gradient's factor, the arrays of one variable
-// with its slots, and the loop of a rule.
+// Common parts of the kernels of updates: the gradient's factor, the arrays of one variable and its
+// slots, and the loop of a rule.
 #pragma once
 
 #include <array>
@@ -17,7 +17,7 @@ template <size_t kMoved, typename T = float>
 struct UpdateArrays {
   const T* g;
   std::array<const T*, kMoved> from;
-  std::array<T*, kMoved> to;  // each lies exactly on the one of `from`, or apart; null: only read
+  std::array<T*, kMoved> to;  // equal to `from` or disjoint from it; null if only read
 
   explicit UpdateArrays(const Buffers& buffers) : g(input<T>(buffers, 0)) {
     for (size_t i = 0; i < kMoved; ++i) {
@@ -25,9 +25,9 @@ struct UpdateArrays {
       to[i] = i < buffers.outputs.size() ? output<T>(buffers, i) : nullptr;
     }
   }
-  /// The arrays from element i on.
+  /// Returns the arrays starting with element i.
   UpdateArrays at(int64_t i) const { return at(i, i); }
-  /// The gradient from element i on, and what moves from element j on.
+  /// Returns the gradient starting with element i and the moved arrays starting with element j.
   UpdateArrays at(int64_t i, int64_t j) const {
     UpdateArrays moved = *this;
     moved.g += i;
@@ -35,7 +35,7 @@ struct UpdateArrays {
       moved.from[k] += j, moved.to[k] = to[k] ? to[k] + j : nullptr;
     return moved;
   }
-  /// Elements i, in float64.
+  /// Loads element i of each array as float64.
   void load(int64_t i, double (&values)[kMoved]) const {
     for (size_t k = 0; k < kMoved; ++k) values[k] = static_cast<double>(from[k][i]);
   }
@@ -43,7 +43,7 @@ struct UpdateArrays {
     for (size_t k = 0; k < kMoved; ++k)
       if (to[k]) to[k][i] = static_cast<T>(values[k]);
   }
-  /// A variable and its slots stay as they are.
+  /// Leaves the variable and its slots unchanged; copies them unless they are updated in place.
   void keep(int64_t n) const {
     for (size_t k = 0; k < kMoved; ++k)
       if (to[k] && to[k] != from[k]) std::copy_n(from[k], n, to[k]);
@@ -53,13 +53,13 @@ struct UpdateArrays {
 template <typename Rule>
 using ArraysOf = UpdateArrays<static_cast<size_t>(Rule::kMoved)>;
 
-/// What a gradient is multiplied by: the attribute `scale`, times the operand after the slots, or
-/// after what else follows the gradient, where there is one.
+/// The factor of a gradient: the attribute `scale`, times the value of the operand that follows the
+/// gradient and the `moved` operands after it, if there is one.
 class GradientScale {
  public:
   GradientScale(const Request& request, double scale, size_t moved)
       : scale_(scale), operand_(1 + moved), clipped_(request.inputs.size() > operand_) {}
-  /// NaN: nothing is updated.
+  /// Returns the factor. If it is NaN, nothing is updated.
   template <typename T = float>
   double operator()(const Buffers& buffers) const {
     return clipped_ ? scale_ * static_cast<double>(*input<T>(buffers, operand_)) : scale_;
@@ -71,7 +71,7 @@ class GradientScale {
   bool clipped_;
 };
 
-/// What move(g, values) makes of element i of the first kWritten arrays.
+/// Applies move(g, values) to element i and writes the first kWritten arrays.
 template <size_t kWritten, typename Move, size_t kMoved, size_t... k>
 FLOW_INLINE void move_element(const Move& move, const float* g,
                               const std::array<const float*, kMoved>& from,
@@ -93,7 +93,8 @@ FLOW_INLINE void move_elements(const UpdateArrays<kMoved>& arrays, const Move& r
     move_element<kWritten>(move, g, from, to, i, std::make_index_sequence<kMoved>());
 }
 
-/// Calls piece(arrays, move, n) for parts of n elements, with scale g + l2 w for their gradients.
+/// Calls piece(arrays, move, n) for parts of n elements. The sum scale g + l2 w replaces their
+/// gradients g.
 template <size_t kMoved, typename Move, typename Piece>
 void for_decayed(UpdateArrays<kMoved> arrays, double scale, double l2, const Move& move, int64_t n,
                  Piece piece) {
@@ -109,12 +110,12 @@ void for_decayed(UpdateArrays<kMoved> arrays, double scale, double l2, const Mov
   }
 }
 
-/// A loop over n elements by a rule.
+/// A loop over n elements that applies a rule.
 template <typename Rule>
 using UpdatePiece = void (*)(const ArraysOf<Rule>& arrays,
                              const typename Rule::template Move<float>& move, int64_t n);
 
-/// A Kernel that updates a variable by a rule.
+/// Returns a kernel that updates a variable by a rule.
 template <typename Rule>
 Kernel update_kernel(const Request& request, UpdatePiece<Rule> piece) {
   const Rule rule(request.step.attributes);
@@ -137,7 +138,8 @@ Kernel update_kernel(const Request& request, UpdatePiece<Rule> piece) {
   return kernel;
 }
 
-/// Rows of a variable that a sparse gradient has: operands rows, variable, slots, indices, factor.
+/// The rows of a variable that a sparse gradient updates. The operands are the rows, the variable,
+/// its slots, the indices and the factor.
 struct SparseRows {
   SparseRows(const Request& request, size_t moved)
       : indices(1 + moved),
@@ -145,8 +147,8 @@ struct SparseRows {
         width(request.inputs[0].shape.elements() / count),
         extent(request.inputs[1].shape[0]) {}
 
-  /// Calls f(i, j) for the rows in [first, end) that have an index: elements i of the gradient and
-  /// j of the variable are where they begin.
+  /// Calls f(i, j) for the rows in [first, end) that have an index. The row begins at element i of
+  /// the gradient and at element j of the variable.
   template <typename F>
   void visit(const Buffers& buffers, int64_t first, int64_t end, F f) const {
     const auto* of_rows = input<int64_t>(buffers, indices);
@@ -154,11 +156,12 @@ struct SparseRows {
       if (of_rows[r] >= 0 && of_rows[r] < extent) f(r * width, of_rows[r] * width);
   }
 
-  size_t indices;  // the operand
+  size_t indices;  // the operand with the indices
   int64_t count, width, extent;
 };
 
-/// The same of each row that has an index. No other is read.
+/// Returns a kernel that updates only the rows that have an index. If the update is in place, it
+/// reads no other rows.
 template <typename Rule>
 Kernel sparse_update_kernel(const Request& request, UpdatePiece<Rule> piece) {
   const Rule rule(request.step.attributes);
@@ -168,7 +171,7 @@ Kernel sparse_update_kernel(const Request& request, UpdatePiece<Rule> piece) {
                    scale = GradientScale(request, rule.scale, Rule::kMoved + 1)](
                       const Buffers& buffers, const CallState& state) {
     ArraysOf<Rule> arrays(buffers);
-    arrays.keep(n);  // nothing, where it is in place
+    arrays.keep(n);  // copies nothing if the update is in place
     const double scaled = scale(buffers);
     if (std::isnan(scaled)) return;
     const auto move = rule.template at<float>(scaled, rule.seen(state));

@@ -1,5 +1,6 @@
-// The optimizers' updates: one pass over the gradients of many variables and what they move. And
-// what Muon computes before its update, but for products. They round as the CPU's kernels do.
+// CUDA kernels of the optimizers' updates, which pass once over the gradients of many variables and
+// the arrays that they move. The file also contains the kernels that Muon runs before its update,
+// except products. All kernels round like those of the CPU.
 #include "ops/optimizer/cuda_layerwise.cuh"
 #include "ops/optimizer/rules.h"
 #include "runtime/cuda/loops/families.h"
@@ -7,7 +8,8 @@
 namespace flow::cuda {
 namespace {
 
-/// Moves the momentum; where the factor is NaN, the direction is one that is not used.
+/// Moves the momentum and computes the direction. If the factor is NaN, the momentum stays
+/// unchanged, and the direction becomes zero and no update uses it.
 template <typename T>
 __global__ void find_direction(GradientFactor factor, optimizers::MuonDirection rule, const T* g,
                                const T* m, T* direction, T* next_m, int64_t n) {
@@ -22,7 +24,7 @@ __global__ void find_direction(GradientFactor factor, optimizers::MuonDirection 
   }
 }
 
-/// a I + b gram + c square, of so many rows.
+/// Computes a I + b gram + c square for matrices with `rows` rows.
 template <typename T>
 __global__ void polynomial(const T* gram, const T* square, T* out, int64_t rows, T a, T b, T c) {
   for (int64_t i = first_index(); i < rows * rows; i += index_step()) {

@@ -1,5 +1,6 @@
-// Updates by rules whose rate for a variable depends on the whole of it. One pass sums squares for
-// each chunk, one finds the rate of each variable, and one moves all of them.
+// CUDA kernels of updates by rules whose rate for a variable depends on the whole variable. One
+// pass sums squares for each chunk, one finds the rate of each variable, and one moves all
+// variables.
 #pragma once
 
 #include "ops/optimizer/cuda_piece_sums.h"
@@ -11,13 +12,13 @@ namespace flow::cuda {
 
 using optimizers::TwoSums;
 
-/// Adds up what the block's threads have, and stores it.
+/// Adds up the sums of all threads of the block and stores the total.
 __device__ void store_sums(TwoSums own, TwoSums* to) {
   const double first = over_block(own.first, Sum{}), second = over_block(own.second, Sum{});
   if (threadIdx.x == 0) *to = {first, second};
 }
 
-/// The sums of squares of the terms of this thread's elements.
+/// Returns the sums of squares of the terms of this thread's elements.
 template <typename T, typename Rule>
 __device__ TwoSums squares_of(const UpdateEntry<Rule::kMoved>& entry, const Piece& piece,
                               const Rule& rule, const CallBlock& call) {
@@ -47,14 +48,15 @@ __global__ void sum_of_chunks(Table<UpdateEntry<Rule::kMoved>> table, Rule rule,
   store_sums(squares_of<T>(entry, piece, rule, *call), sums + entry.place + blockIdx.x - first);
 }
 
-/// A variable of which this rank has elements. Its chunks, on all ranks, have sums [first, end).
+/// A variable of which this rank has elements. Its chunks on all ranks have the sums [first, end).
 struct RateEntry : GradientFactor {
-  int64_t elements;  // of all ranks
+  int64_t elements;  // on all ranks
   int64_t first, end;
-  int64_t place;  // of the rate
+  int64_t place;  // where the rate is stored
 };
 
-/// A block for each variable: its rate, in the place of the sums of the first chunk here.
+/// Computes the rate of each variable and stores it in the place of the sums of this rank's first
+/// chunk. One block handles one variable.
 template <typename T, typename Rule>
 __global__ void find_rates(Table<RateEntry> table, Rule rule, const CallBlock* call,
                            TwoSums* sums) {
@@ -73,7 +75,8 @@ __global__ void find_rates(Table<RateEntry> table, Rule rule, const CallBlock* c
       rule.rate(all, scaled, static_cast<double>(entry.elements), rule.seen(*call));
 }
 
-/// Slots that have moved are read where they went.
+/// Moves the elements of a piece and writes the first kWritten arrays. Slots that the terms have
+/// already moved are read from their new place.
 template <typename T, typename Rule, typename Move>
 __device__ void move_written(const UpdateEntry<Rule::kMoved>& entry, const Piece& piece,
                              Move move) {
@@ -129,7 +132,7 @@ class Layerwise {
   }
 
  private:
-  static constexpr int kFactor = Rule::kMoved + 1;  // the operand, where there is one
+  static constexpr int kFactor = Rule::kMoved + 1;  // the operand with the factor, if there is one
   static constexpr size_t kShared = kThreads / kWarp * sizeof(double);
 
   static std::vector<TensorDesc> variables_of(std::span<const Request> requests) {

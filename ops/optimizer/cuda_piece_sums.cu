@@ -1,4 +1,4 @@
-// Places of sums over pieces, and the kernel that puts gathered ones in order.
+// Places of the sums over pieces, and the kernel that puts gathered sums in order.
 #include "ops/optimizer/cuda_piece_sums.h"
 
 #include <algorithm>
@@ -11,9 +11,9 @@
 namespace flow::cuda {
 namespace {
 
-constexpr int kMostRuns = 160;  // of one launch: parameters have 4096 bytes at most
+constexpr int kMostRuns = 160;  // runs per launch: kernel parameters are limited to 4096 bytes
 
-/// In doubles.
+/// A copy of `count` doubles; `from` and `to` are counted in doubles.
 struct Move {
   int64_t from, to, count;
 };
@@ -21,19 +21,21 @@ struct Moves {
   Move of[kMostRuns];
 };
 
-/// A block for each. What is read and what is written do not overlap.
+/// Copies the doubles of each move; one block handles one move. Sources and destinations do not
+/// overlap.
 __global__ void order_sums(Moves moves, double* sums) {
   const Move& move = moves.of[blockIdx.x];
   for (int64_t i = threadIdx.x; i < move.count; i += blockDim.x)
     sums[move.to + i] = sums[move.from + i];
 }
 
-/// Of what a rank has of an array. Slices begin where pieces do.
+/// Returns the number of pieces of an array that a rank has. Slices begin where pieces do.
 int64_t pieces_of(std::span<const int64_t> bounds, size_t rank, int64_t piece) {
   return ceil_div(bounds[rank + 1] - bounds[rank], piece);
 }
 
-/// Do several ranks have elements, or does one whose sums all need?
+/// Returns true if several ranks have elements, or if one rank has all of them and all ranks need
+/// its sums.
 bool is_gathered(std::span<const int64_t> bounds, bool all_need_all) {
   size_t owners = 0;
   for (size_t rank = 0; rank + 1 < bounds.size(); ++rank)
@@ -66,7 +68,7 @@ void PieceSums::gather_pieces(std::span<const TensorDesc> arrays, int64_t piece,
       starts_[r + 1] += pieces_of(arrays[i].bounds, r, piece);
   starts_[0] = count();
   std::partial_sum(starts_.begin(), starts_.end(), starts_.begin());
-  std::vector<int64_t> ends(starts_.begin(), starts_.end() - 1);  // so far
+  std::vector<int64_t> ends(starts_.begin(), starts_.end() - 1);  // ends of the sums placed so far
   for (size_t i = 0; i < arrays.size(); ++i) {
     if (!gathered[i]) continue;
     places_[i] = ends[rank];

@@ -1,5 +1,5 @@
-// Kernels that update many variables at once. The learning rate is read on the device, so that a
-// captured call can be launched at any step.
+// Kernels that update many variables in one launch. The learning rate is read on the device, so
+// that a captured call can be launched at any step.
 #pragma once
 
 #include "ops/optimizer/rule.h"
@@ -9,7 +9,7 @@
 
 namespace flow::cuda {
 
-/// What gradients are multiplied by; null: nothing.
+/// The factor of gradients; null if there is no factor.
 struct GradientFactor {
   const std::byte* factor;
 
@@ -17,7 +17,7 @@ struct GradientFactor {
   __device__ double scaled(double scale) const {
     return factor ? scale * static_cast<double>(*reinterpret_cast<const T*>(factor)) : scale;
   }
-  /// The factor is NaN: what it moves stays as it is.
+  /// Returns true if the factor is NaN, in which case the arrays stay unchanged.
   template <typename T>
   __device__ bool skipped() const {
     if (!factor) return false;
@@ -26,19 +26,19 @@ struct GradientFactor {
   }
 };
 
-/// A gradient, and kMoved arrays that get new values: a variable, then its slots. The last may be
-/// ones that are only read.
+/// A gradient, and kMoved arrays that get new values: a variable, then its slots. The last arrays
+/// may be read only.
 template <int kMoved>
 struct UpdateEntry : GradientFactor {
   const std::byte* gradient;
   const std::byte* from[kMoved];
-  std::byte* to[kMoved];  // null: it is only read
+  std::byte* to[kMoved];  // null if the array is only read
   int64_t elements;
-  int32_t end;    // the first block that is another's
-  int32_t place;  // of layerwise updates: where sums of the first block go
+  int32_t end;    // the first block of the next entry
+  int32_t place;  // for layerwise updates: the place of the sums of the first block
 };
 
-/// The arrays' elements become what they were.
+/// Leaves the elements of the arrays unchanged; copies them unless they are updated in place.
 template <typename T, int kMoved>
 __device__ void keep_piece(const UpdateEntry<kMoved>& entry, const Piece& piece) {
   for (int k = 0; k < kMoved; ++k)
@@ -47,8 +47,8 @@ __device__ void keep_piece(const UpdateEntry<kMoved>& entry, const Piece& piece)
         reinterpret_cast<T*>(entry.to[k])[i] = reinterpret_cast<const T*>(entry.from[k])[i];
 }
 
-/// Calls move(g, values) for the elements of a piece, 16 bytes at a time: `values` are the arrays'
-/// elements, and become what follows them.
+/// Calls move(g, values) for the elements of a piece, 16 bytes at a time. `values` are the elements
+/// of the arrays, which `move` replaces by their new values.
 template <typename T, int kMoved, typename Move>
 __device__ void move_piece(const UpdateEntry<kMoved>& entry, const Piece& piece, Move move) {
   constexpr int kCount = Vector<T>::kCount;
@@ -86,8 +86,8 @@ inline std::vector<int64_t> elements_of(std::span<const Request> requests) {
   return elements;
 }
 
-/// Calls run(table, shape, first) with as many variables as a table takes, or the rest, where any
-/// of them has elements; `first` is the number of the first.
+/// Calls run(table, shape, first) for consecutive groups of variables that fit in a table. Skips
+/// groups without elements. `first` is the number of the first variable of the group.
 template <int kMoved, typename Run>
 void for_tables(const std::vector<int64_t>& elements, std::span<const Buffers> buffers, Run run) {
   constexpr size_t kMost = Table<UpdateEntry<kMoved>>::kMost;
@@ -111,7 +111,7 @@ void for_tables(const std::vector<int64_t>& elements, std::span<const Buffers> b
   }
 }
 
-/// A move by the scaled gradient and what an L2 penalty adds to it.
+/// A move by the scaled gradient plus the gradient of an L2 penalty.
 template <typename T, int kMoved, typename Move>
 struct Decayed {
   Move move;
@@ -136,7 +136,7 @@ __global__ void update(Table<UpdateEntry<Rule::kMoved>> table, Rule rule, const 
                                                                        static_cast<T>(rule.l2)});
 }
 
-/// The updates of variables by a rule, launched together.
+/// Returns the updates of variables by a rule, which are launched together.
 template <typename Rule>
 Updates updates_by(std::span<const Request> requests) {
   const Rule rule(requests[0].step.attributes);
@@ -152,8 +152,8 @@ Updates updates_by(std::span<const Request> requests) {
   });
 }
 
-/// A sparse gradient [count, width], the indices of its rows, and what moves: a variable of
-/// `extent` rows, then its slots.
+/// A sparse gradient [count, width], the indices of its rows, and the arrays that move: a variable
+/// of `extent` rows, then its slots.
 template <int kMoved>
 struct SparseEntry : GradientFactor {
   static constexpr size_t kIndices = 1 + kMoved;  // the operand with the indices
@@ -163,13 +163,13 @@ struct SparseEntry : GradientFactor {
   int64_t count, width, extent;
 };
 
-/// What is not in place becomes what it was.
+/// Copies the elements of an array that is not updated in place.
 template <typename T>
 __global__ void keep_elements(const T* from, T* to, int64_t n) {
   for (int64_t i = first_index(); i < n; i += index_step()) to[i] = from[i];
 }
 
-/// Moves the rows that have an index. REQUIRES: none of them comes twice.
+/// Moves the rows that have an index. REQUIRES: no valid index occurs twice.
 template <typename T, typename Rule>
 __global__ void update_rows(SparseEntry<Rule::kMoved> entry, Rule rule, const CallBlock* call) {
   if (entry.template skipped<T>()) return;
@@ -185,7 +185,8 @@ __global__ void update_rows(SparseEntry<Rule::kMoved> entry, Rule rule, const Ca
   }
 }
 
-/// The update of the rows of a variable by a rule: operands rows, variable, slots, indices, factor.
+/// Returns a kernel that updates rows of a variable by a rule. The operands are the rows, the
+/// variable, its slots, the indices and the factor.
 template <typename Rule>
 Kernel sparse_update_by(const Request& request) {
   using Entry = SparseEntry<Rule::kMoved>;

@@ -1,4 +1,4 @@
-// FTRL-Proximal, which makes variables 0.
+// FTRL-Proximal, whose L1 penalty sets elements of variables to exactly 0.
 #pragma once
 
 #include "ops/optimizer/rule.h"
@@ -15,7 +15,7 @@ struct Ftrl : Rule {
         l1(attributes.get<double>("l1")),
         ridge(attributes.get<double>("l2")) {}
 
-  /// Where one over the rate is too large, all stays as it is.
+  /// Returns true if one over the rate is not finite, in which case everything stays unchanged.
   template <typename T>
   FLOW_HOST_DEVICE bool idle(const UpdateCall& call) const {
     const T inverse = static_cast<T>(1 / call.rate);

@@ -1,11 +1,13 @@
-// LAMB, whose rate follows from norms of a variable and of what Adam would add to it.
+// LAMB, whose rate depends on the norms of a variable and of the movement that Adam would add to
+// it.
 #pragma once
 
 #include "ops/optimizer/layerwise.h"
 
 namespace flow::optimizers {
 
-/// Terms are the variable and its movement, for which m and v move first.
+/// The terms (see layerwise.h) are the variable and its movement. The means m and v move before the
+/// movement is computed.
 struct Lamb : MeansRule {
   static constexpr int kWritten = 1;
   static constexpr bool kMovesSlots = true;

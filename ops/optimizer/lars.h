@@ -1,11 +1,11 @@
-// LARS, whose rate follows from norms of a variable and of its gradient.
+// LARS, whose rate depends on the norms of a variable and of its gradient.
 #pragma once
 
 #include "ops/optimizer/layerwise.h"
 
 namespace flow::optimizers {
 
-/// Terms are the variable and the gradient before its scale.
+/// The terms (see layerwise.h) are the variable and the gradient before scaling.
 struct Lars : Rule {
   static constexpr int kMoved = 2, kWritten = 2;
   static constexpr bool kMovesSlots = false;
@@ -30,7 +30,7 @@ struct Lars : Rule {
     return {values[0], g};
   }
 
-  /// Norms are root mean squares.
+  /// Returns the rate. The norms are root mean squares.
   FLOW_HOST_DEVICE double rate(TwoSums sums, double scaled, double elements,
                                const UpdateCall& call) const {
     const double size = std::sqrt(sums.first / elements);

@@ -1,4 +1,4 @@
-// Lion, which moves by signs.
+// Lion, which moves variables by the sign of a mean of gradients.
 #pragma once
 
 #include "ops/optimizer/rule.h"
@@ -22,7 +22,7 @@ struct Lion : Rule {
     FLOW_INLINE void operator()(T g, T (&values)[kMoved]) const {
       const T scaled = scale * g;
       const T mixed = beta1 * values[1] + rest1 * scaled;
-      const T direction = mixed > 0 ? T{1} : mixed < 0 ? T{-1} : mixed;  // NaN stays
+      const T direction = mixed > 0 ? T{1} : mixed < 0 ? T{-1} : mixed;  // keeps NaN
       values[0] = values[0] + (negative_rate * direction + decay * values[0]);
       values[1] = beta2 * values[1] + rest2 * scaled;
     }

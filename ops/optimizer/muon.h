@@ -1,5 +1,5 @@
-// Muon: the direction of a matrix, polynomials that make it orthogonal, and its update. Products
-// between them are matmuls.
+// Muon: the direction of a matrix, the polynomials that make it orthogonal, and its update. The
+// products between these steps are matmuls.
 #pragma once
 
 #include "ops/optimizer/rule.h"
@@ -9,7 +9,7 @@ namespace flow::optimizers {
 void infer_direction(ops::Call& call);
 void infer_polynomial(ops::Call& call);
 
-/// Moves the momentum of a matrix, and makes its direction.
+/// Moves the momentum of a matrix and computes its direction.
 struct MuonDirection : Rule {
   double momentum;
   bool nesterov;
@@ -74,7 +74,8 @@ inline OpSpec muon_polynomial() {
           .internal = true};
 }
 
-/// Its scale is the direction's. The factor says only whether there is an update.
+/// Moves a matrix along its direction. The scale applies to the direction. The factor only
+/// determines whether there is an update.
 struct Muon : Rule {
   static constexpr int kMoved = 1;
   double weight_decay;

@@ -14,7 +14,7 @@ struct Nadam : MeansRule {
   template <typename T>
   struct Move {
     Means<T> means;
-    T gradient_rate, mean_rate;  // negative
+    T gradient_rate, mean_rate;  // both are negative
     T correction, epsilon, decay;
     FLOW_INLINE void operator()(T g, T (&values)[kMoved]) const {
       const T scaled = means.move(g, values);

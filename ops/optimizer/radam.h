@@ -1,4 +1,4 @@
-// Rectified Adam: its rate follows what is known of the variance.
+// Rectified Adam, whose rate depends on how well the variance is known.
 #pragma once
 
 #include "ops/optimizer/rule.h"
@@ -12,7 +12,7 @@ struct Radam : MeansRule {
   struct Move {
     Means<T> means;
     T negative_rate, epsilon, decay;
-    bool rectified;  // else the rate does not depend on v
+    bool rectified;  // if false, the rate does not depend on v
     FLOW_INLINE void operator()(T g, T (&values)[kMoved]) const {
       means.move(g, values);
       T moved = negative_rate * values[1];

@@ -1,5 +1,5 @@
-// Reference: the optimizers' updates as their formulas stand, and what Muon computes before its
-// update.
+// Reference kernels of the optimizers' updates, which compute the formulas of the rules directly,
+// and of the steps that Muon runs before its update.
 #include "ops/optimizer/reference_update.h"
 #include "ops/optimizer/rules.h"
 #include "runtime/cpu/backend/families.h"

@@ -1,4 +1,4 @@
-// Reference: updates by rules, as their formulas stand.
+// Reference kernels of updates, which compute the formulas of the rules directly.
 #pragma once
 
 #include "ops/optimizer/cpu_update.h"
@@ -6,7 +6,7 @@
 
 namespace flow::cpu::reference {
 
-/// What the rule makes of element i of a variable and its slots.
+/// Applies the formula of a rule to element i of a variable and its slots.
 template <typename T, typename Rule>
 void move_exactly(const Rule& rule, const UpdateArrays<Rule::kMoved, T>& arrays, double g,
                   double scaled, const optimizers::UpdateCall& call, int64_t i) {
@@ -16,7 +16,7 @@ void move_exactly(const Rule& rule, const UpdateArrays<Rule::kMoved, T>& arrays,
   arrays.store(i, values);
 }
 
-/// A Kernel that updates a variable by a rule as its formula stands.
+/// Returns a kernel that updates a variable by the formula of a rule.
 template <typename Rule>
 Kernel exact_update(const Request& request) {
   const Rule rule(request.step.attributes);
@@ -41,7 +41,8 @@ Kernel exact_update(const Request& request) {
   return kernel;
 }
 
-/// The same of the rows of a sparse gradient, which is scaled first; the others stay as they are.
+/// Returns a kernel that updates the rows of a sparse gradient, which is scaled first. The other
+/// rows stay unchanged.
 template <typename Rule>
 Kernel exact_sparse_update(const Request& request) {
   const Rule rule(request.step.attributes);
@@ -66,7 +67,7 @@ Kernel exact_sparse_update(const Request& request) {
   return kernel;
 }
 
-/// The same by a rule whose rate depends on the whole variable.
+/// Returns a kernel that updates a variable by a rule whose rate depends on the whole variable.
 template <typename Rule>
 Kernel exact_layerwise_update(const Request& request) {
   const Rule rule(request.step.attributes);

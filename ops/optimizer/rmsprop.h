@@ -1,4 +1,4 @@
-// RMSprop, centered or not, with momentum or without.
+// RMSprop, optionally centered and optionally with momentum.
 #pragma once
 
 #include <algorithm>
@@ -7,7 +7,8 @@
 
 namespace flow::optimizers {
 
-/// Arrays: w, ms, mg of a centered update, momentum of one with momentum.
+/// The arrays are w, ms, then mg if the update is centered, then the momentum if the update has
+/// one.
 template <bool kCentered, bool kMomentum>
 struct RmspropRule : Rule {
   static constexpr int kMoved = 2 + kCentered + kMomentum;
@@ -33,7 +34,7 @@ struct RmspropRule : Rule {
       if constexpr (kCentered) {
         const T mean = rest * scaled + decay * values[2];
         variance = square - mean * mean;
-        variance = variance < 0 ? 0 : variance;  // whatever rounding says
+        variance = variance < 0 ? 0 : variance;  // rounding may make it negative
         values[2] = mean;
       }
       const T root = std::sqrt(variance + inside) + outside;
@@ -76,7 +77,8 @@ using CenteredRmsprop = RmspropRule<true, false>;
 using MomentumRmsprop = RmspropRule<false, true>;
 using CenteredMomentumRmsprop = RmspropRule<true, true>;
 
-/// `slots`: ms, the mean square, and what else the update moves.
+/// Returns the specification of an update. `slots` are ms, the mean square, and the other arrays
+/// that the update moves.
 inline OpSpec rmsprop_like(std::string_view name, std::string_view doc, std::string_view formula,
                            const std::vector<std::string_view>& slots, double flops) {
   std::vector<ops::AttributeSpec> attributes{ops::decay_rate(), ops::update_epsilon()};

@@ -1,4 +1,4 @@
-// The rules of optimizers.def, one optimizer or its kin a header.
+// The rules of optimizers.def. Each header contains one optimizer and its variants.
 #pragma once
 
 #include "ops/optimizer/adafactor.h"

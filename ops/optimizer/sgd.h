@@ -9,7 +9,7 @@ struct Sgd : Rule {
   static constexpr int kMoved = 1;
   using Rule::Rule;
 
-  /// The product is rounded before the sum.
+  /// The product is rounded before it is added.
   template <typename T>
   struct Move {
     T a;

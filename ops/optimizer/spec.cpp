@@ -1,4 +1,4 @@
-// The records of updates of variables, and what they have in common.
+// Specifications of the updates of variables, and the parts that they share.
 #include <fmt/format.h>
 
 #include "ops/core/families.h"
@@ -7,7 +7,7 @@
 namespace flow::ops {
 namespace {
 
-/// The gradient, the variable, its slots, the factor.
+/// Returns the operands of an update: the gradient, the variable, its slots and the factor.
 std::vector<OperandSpec> with_slots(const std::vector<std::string_view>& slots) {
   std::vector<OperandSpec> operands{{"gradient", "gradient of the summed loss"},
                                     {"variable", "same shape as the gradient"}};
@@ -17,7 +17,7 @@ std::vector<OperandSpec> with_slots(const std::vector<std::string_view>& slots) 
   return operands;
 }
 
-/// Indices follow the slots.
+/// Infers the results of a sparse update, whose indices follow the slots.
 template <size_t kSlots>
 void infer_sparse_update(Call& call) {
   constexpr size_t kIndices = 2 + kSlots, kFactor = kIndices + 1;
@@ -40,7 +40,7 @@ void infer_sparse_update(Call& call) {
   for (size_t i = 1; i < kIndices; ++i) call.result(call.dtype(0), variable, kNoBatch);
 }
 
-// By the number of slots.
+// Both arrays are indexed by the number of slots.
 constexpr InferRule kInfer[] = {infer_update<0>, infer_update<1>, infer_update<2>, infer_update<3>};
 constexpr InferRule kInferSparse[] = {infer_sparse_update<0>, infer_sparse_update<1>,
                                       infer_sparse_update<2>};
@@ -189,7 +189,7 @@ namespace flow::optimizers {
 
 using ops::Call, ops::Operand, ops::Reason, ops::kNoBatch;
 
-/// The gradient, the variable and its mean squares are of one shape.
+/// Infers the result. The gradient, the variable and its mean squares must have the same shape.
 void infer_adafactor_update(Call& call) {
   if (ops::fit_gradient(call, 3) && call.have_shape(3, call.operands(), {}))
     call.result(call.operand(0).dtype, call.operand(0).shape, kNoBatch);

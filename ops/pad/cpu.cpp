@@ -1,5 +1,5 @@
-// pad: rows with something before and after them. pad_grad: sums of what a reflection or an edge
-// has copied.
+// Kernels of pad, which surrounds rows with padding, and of pad_grad, which sums the gradients of
+// elements that reflection or edge padding copied.
 #include <array>
 #include <cstring>
 
@@ -11,13 +11,14 @@
 namespace flow::cpu::fast {
 namespace {
 
-/// One axis of the smaller array and of the larger.
+/// One axis of the smaller array and of the larger array.
 struct PadAxis : PaddedAxis {
-  int64_t stride;                // of the smaller
-  std::vector<int64_t> sources;  // for each place of the larger: the place in the smaller, or -1
+  int64_t stride;                // the distance in the smaller array
+  std::vector<int64_t> sources;  // indexed by the larger array's place; -1 if it has no source
 };
 
-/// In the order in which the larger lies in memory, which the smaller shares; at least one.
+/// Returns the axes in the order in which the larger array stores them, which is also the order of
+/// the smaller array. There is at least one axis.
 std::vector<PadAxis> pad_axes(const Request& request, const TensorDesc& small,
                               const TensorDesc& large) {
   const Padding padding = padding_of(request, small.shape);
@@ -33,8 +34,9 @@ std::vector<PadAxis> pad_axes(const Request& request, const TensorDesc& small,
   return axes;
 }
 
-/// Where row `row` of the larger array (all its axes but the last) begins in the smaller one, or -1
-/// where it shows the constant alone.
+/// Returns the offset in the smaller array at which row `row` of the larger array begins, or -1 if
+/// that row contains only the constant. Rows are counted over all axes of the larger array except
+/// the last.
 int64_t source_of_row(const std::vector<PadAxis>& axes, int64_t row) {
   int64_t offset = 0;
   for (size_t i = axes.size() - 1; i-- > 0;) {
@@ -46,7 +48,8 @@ int64_t source_of_row(const std::vector<PadAxis>& axes, int64_t row) {
   return offset;
 }
 
-/// One row: the smaller array's `x`, with what its last axis says before and after it.
+/// Writes one row: the row `x` of the smaller array, with padding before and after it as its last
+/// axis requires.
 template <typename T>
 void pad_row(const PadAxis& axis, const T* x, T value, T* y) {
   const auto fill = [&](int64_t first, int64_t end) {
@@ -76,7 +79,8 @@ Kernel pad_with(const Request& request, T value) {
                  });
 }
 
-/// dx += what dy says of it, along the last axis: the copies in the order of PaddedAxis::copy.
+/// Adds to dx a row of dy along the last axis. The copies of an element are added in the order of
+/// PaddedAxis::copy.
 void add_row(const PadAxis& axis, const float* dy, float* dx) {
   const float* inside = dy + axis.before;
   for (int64_t i = 0; i < axis.n; ++i) dx[i] += inside[i];
@@ -85,8 +89,8 @@ void add_row(const PadAxis& axis, const float* dy, float* dx) {
     dx[axis.sources[static_cast<size_t>(i)]] += dy[i];
 }
 
-/// Adds to a row of dx the rows of dy that axes [axis, last) bring to it: `place` is that of the
-/// row along each axis, `row` the number of dy's row so far.
+/// Adds to a row of dx the rows of dy that axes [axis, last) map to it. `place` contains the row's
+/// place along each axis, and `row` is the number of dy's row computed so far.
 void add_rows(PadMode mode, const std::vector<PadAxis>& axes, const int64_t* place, size_t axis,
               int64_t row, const float* dy, float* dx) {
   if (axis + 1 == axes.size()) return add_row(axes[axis], dy + row * axes[axis].large(), dx);

@@ -1,4 +1,5 @@
-// pad: what stands around an array. pad_grad: sums of what a reflection or an edge has copied.
+// Kernels of pad, which surrounds an array with padding, and of pad_grad, which sums the gradients
+// of elements that reflection or edge padding copied.
 #include "ops/pad/problem.h"
 #include "runtime/cuda/loops/families.h"
 #include "runtime/cuda/loops/threads.cuh"
@@ -6,7 +7,7 @@
 namespace flow::cuda {
 namespace {
 
-/// y[i] = x[where it shows], or the constant
+/// y[i] = the element of x that place i copies, or the constant
 template <typename T>
 __global__ void pad_elements(Padding padding, const T* x, T value, T* y, int64_t n) {
   for (int64_t i = first_index(); i < n; i += index_step()) {
@@ -15,7 +16,7 @@ __global__ void pad_elements(Padding padding, const T* x, T value, T* y, int64_t
   }
 }
 
-/// dx[j] = the sum of dy over the copies of j, those along the last axis first.
+/// dx[j] = the sum of dy over the copies of j. Copies along the last axis are added first.
 template <typename T>
 __global__ void sum_copies(Padding padding, const T* dy, T* dx, int64_t n) {
   for (int64_t j = first_index(); j < n; j += index_step()) {

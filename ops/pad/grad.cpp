@@ -1,4 +1,4 @@
-// Gradient of pad.
+// The gradient of pad.
 #include "compiler/grad/common.h"
 #include "runtime/base/text.h"
 

@@ -1,4 +1,5 @@
-// Where the elements of a padded array come from, on every device.
+// Maps between the elements of a padded array and those of the original array, shared by all
+// devices.
 #pragma once
 
 #include <cstdint>
@@ -11,16 +12,17 @@
 
 namespace flow {
 
-/// What stands around the elements that were there.
+/// The values that surround the original elements.
 enum class PadMode : uint8_t { kConstant, kReflect, kEdge };
 
-/// One axis: `before` places in front of n, `after` places after them. REQUIRES: kReflect: less
-/// than n on each side.
+/// One axis: `before` places before n elements, and `after` places after them. REQUIRES: for
+/// kReflect, `before` and `after` are less than n.
 struct PaddedAxis {
   int64_t n, before, after;
 
   FLOW_HOST_DEVICE int64_t large() const { return before + n + after; }
-  /// The place in [0, n) that place `i` shows; -1 where it shows the constant.
+  /// Returns the place in [0, n) whose element place `i` copies, or -1 if place `i` contains the
+  /// constant.
   FLOW_HOST_DEVICE int64_t source(PadMode mode, int64_t i) const {
     const int64_t place = i - before;
     if (0 <= place && place < n) return place;
@@ -29,12 +31,14 @@ struct PaddedAxis {
     return place < 0 ? -place : 2 * (n - 1) - place;
   }
 
-  /// How many places show place `at`, itself among them; not of a constant.
+  /// Returns the number of places with the element of place `at`, including `at` itself. The mode
+  /// must not be kConstant.
   FLOW_HOST_DEVICE int64_t copies(PadMode mode, int64_t at) const {
     return 1 + in_front(mode, at) + behind(mode, at);
   }
 
-  /// The places that show `at`: itself, then those in front of it, then those after it.
+  /// Returns place `number` among those with the element of `at`: `at` itself comes first, then the
+  /// copies before the elements, then the copies after them.
   FLOW_HOST_DEVICE int64_t copy(PadMode mode, int64_t at, int64_t number) const {
     const int64_t front = in_front(mode, at);
     if (number == 0) return before + at;
@@ -53,14 +57,14 @@ struct PaddedAxis {
   }
 };
 
-/// All axes, outermost first.
+/// All axes, from the outermost to the innermost.
 struct Padding {
   int rank = 0;
   PadMode mode = PadMode::kConstant;
   PaddedAxis axes[ops::kMaxRank] = {};
 
-  /// The element of the smaller array that element i of the larger shows; -1 where it shows the
-  /// constant.
+  /// Returns the element of the smaller array that element i of the larger array copies, or -1 if
+  /// element i is the constant.
   FLOW_HOST_DEVICE int64_t source(int64_t i) const {
     int64_t from = 0, stride = 1;
     for (int k = rank - 1; k >= 0; --k) {
@@ -74,7 +78,7 @@ struct Padding {
   }
 };
 
-/// Of a step of `pad` or of its gradient. `small`: the shape without what stands around.
+/// Returns the padding of a step of `pad` or of its gradient. `small` is the shape without padding.
 template <typename Request>
 Padding padding_of(const Request& request, const Shape& small) {
   const auto& attributes = request.step.attributes;

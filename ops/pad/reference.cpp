@@ -1,4 +1,4 @@
-// Reference: pad and its gradient.
+// Reference kernels of pad and its gradient.
 #include "ops/core/reference_loops.h"
 #include "ops/pad/problem.h"
 #include "runtime/base/element_types.h"

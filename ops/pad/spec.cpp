@@ -1,4 +1,4 @@
-// Elements around a tensor.
+// The records of pad and its gradient: they surround a tensor with elements.
 #include <algorithm>
 
 #include "ops/core/families.h"
@@ -9,7 +9,7 @@ namespace {
 
 using Integers = std::vector<int64_t>;
 
-/// Elements that the attribute `paddings` puts in front of an axis and behind it.
+/// The numbers of elements that the attribute `paddings` puts before and after an axis.
 struct AxisPads {
   int64_t before, after;
 };
@@ -20,7 +20,8 @@ AxisPads pads_along(const Call& call, int axis) {
   return {paddings[at], paddings[at + 1]};
 }
 
-/// Whether the attribute `paddings` has a pair for each axis of operand 0; reports if not.
+/// Returns true if the attribute `paddings` has a pair for each axis of operand 0; otherwise
+/// reports an error.
 bool have_pair_per_axis(Call& call) {
   const Shape& x = call.shape(0);
   const size_t given = call.integers("paddings").size();
@@ -32,8 +33,9 @@ bool have_pair_per_axis(Call& call) {
   return false;
 }
 
-/// Whether the mode can make up what stands around an axis of `inside`; reports if not. Reflections
-/// do not repeat the edge, so that an axis has one less than its extent on each side.
+/// Returns true if the mode can produce the padding of an axis of `inside`; otherwise reports an
+/// error. Reflections do not repeat the edge, so each side can have at most the axis's extent minus
+/// one.
 bool fills_pads(Call& call, const Shape& inside, int axis) {
   if (call.attribute<std::string>("mode") != "reflect") return true;
   const AxisPads pads = pads_along(call, axis);

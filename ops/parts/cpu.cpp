@@ -1,5 +1,6 @@
-// concat, stack and split: several arrays as parts of one, a strided copy each. slice: some
-// elements along each axis. slice_grad: their gradients, zeros elsewhere.
+// Kernels of concat, stack and split, which copy several arrays into or out of one array with
+// strides; of slice, which takes some elements along each axis; and of slice_grad, which writes
+// zeros everywhere else.
 #include "runtime/cpu/backend/families.h"
 #include "runtime/cpu/loops/broadcast.h"
 #include "runtime/cpu/loops/operands.h"
@@ -10,13 +11,13 @@ namespace {
 
 using Integers = std::vector<int64_t>;
 
-/// The distances of `whole` along the axes of a part that has not its axis `axis`.
+/// Returns the strides of `whole` along the axes of a part that lacks the axis `axis`.
 Integers without_axis(Integers strides, int64_t axis) {
   strides.erase(strides.begin() + axis);
   return strides;
 }
 
-/// A copy for each of several parts of one array: into it, or out of it.
+/// The direction of copies between several parts and one array: into the array or out of it.
 enum class Way { kTogether, kApart };
 
 Kernel copying_parts(const Request& request, Way way, std::vector<StridedCopy> parts) {
@@ -61,7 +62,8 @@ Kernel prepare_split(const Request& request) {
   std::vector<StridedCopy> parts;
   int64_t begin = 0;
   for (const int64_t size : integers(request, "sizes")) {
-    // The description of a part that nobody reads is another's; its own is not needed then.
+    // A part that no code reads has the description of another part, so its own description is not
+    // needed.
     TensorDesc part = request.outputs[parts.size()];
     part.shape[static_cast<int>(axis)] = size;
     parts.emplace_back(size_of(part.dtype), axes_of(part.shape, from, strides_of(part)),
@@ -73,11 +75,11 @@ Kernel prepare_split(const Request& request) {
 
 using Axis = StridedCopy::Axis;
 
-/// What slice's attributes take of `x`, as loops over it and `part`, whose axes of more than one
-/// element are in the same order.
+/// The elements that slice's attributes select from `x`, as loops over `x` and over `part`. The
+/// axes of both that have more than one element are in the same order.
 struct SliceLoops {
   std::vector<Axis> axes;
-  int64_t offset = 0;  // in x
+  int64_t offset = 0;  // the offset in x
 };
 
 SliceLoops slice_loops(const Request& request, const TensorDesc& x, const TensorDesc& part) {
@@ -104,7 +106,7 @@ Kernel prepare_slice(const Request& request) {
 
 Kernel prepare_slice_grad(const Request& request) {
   SliceLoops loops = slice_loops(request, request.outputs[0], request.inputs[0]);
-  // A negative distance would be written: walk that axis from its other end.
+  // Loops cannot write through a negative stride, so such an axis is traversed from its other end.
   int64_t from_offset = 0;
   for (Axis& axis : loops.axes) {
     std::swap(axis.from, axis.to);

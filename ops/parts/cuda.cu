@@ -1,5 +1,6 @@
-// concat and stack, which join arrays along an axis; split, which cuts one; slice, which takes a
-// part of one; and slice_grad: the gradient in its place, zero around it.
+// Kernels of concat and stack, which join arrays along an axis; of split, which divides an array;
+// of slice, which takes a part of an array; and of slice_grad, which writes the gradient in place
+// of that part and zeros elsewhere.
 #include <utility>
 
 #include "runtime/base/array.h"
@@ -10,8 +11,9 @@
 namespace flow::cuda {
 namespace {
 
-/// Loops over a part that lies in C order beside others along `axis` of the whole. `whole_first`:
-/// the loops run over the whole, then over the part.
+/// Returns loops over a part that is stored in C order within the whole along `axis`. If
+/// `whole_first` is set, the first array of the loops is the whole and the second is the part;
+/// otherwise the order is reversed.
 Loops<2> part_loops(const Shape& part, const Shape& whole, bool whole_first) {
   Loops<2> loops;
   for (int axis = 0; axis < part.rank(); ++axis) {
@@ -21,7 +23,8 @@ Loops<2> part_loops(const Shape& part, const Shape& whole, bool whole_first) {
   return loops;
 }
 
-/// Joins [outer, extent, inner] parts along their middle axis, or cuts them.
+/// Joins parts of shape [outer, extent, inner] along their middle axis, or splits an array into
+/// them.
 Launch join_launch(const char* name, DType dtype, std::vector<ArrayPart> parts, bool together) {
   return visit_size(size_of(dtype), [&]<typename T>(T) -> Launch {
     return [=, parts = std::move(parts)](const Buffers& buffers, const LaunchState& state) {
@@ -37,7 +40,7 @@ Launch join_launch(const char* name, DType dtype, std::vector<ArrayPart> parts, 
   });
 }
 
-/// Parts of these extents along `axis` of `whole`.
+/// Returns the parts with these extents along `axis` of `whole`.
 std::vector<ArrayPart> parts_of(const Shape& whole, int axis, const std::vector<int64_t>& sizes,
                                 bool together) {
   std::vector<ArrayPart> parts;
@@ -74,7 +77,8 @@ Kernel prepare_split(const Request& request) {
                       false)};
 }
 
-/// Loops over what slice's attributes take of `x`, then over the part in C order.
+/// Returns loops over the elements that slice's attributes select from `x` and over the part in C
+/// order.
 ArrayPart sliced_part(const Request& request, const Shape& x, bool into_x) {
   const Shape counts(attribute<std::vector<int64_t>>(request, "counts"));
   ArrayPart sliced{{}, 0};

@@ -1,4 +1,4 @@
-// Arrays joined and split as ops of parts, and the gradients of parts and of what is joined.
+// Joining and splitting of arrays, expressed with the ops of parts, and the gradients of these ops.
 #include <algorithm>
 #include <numeric>
 
@@ -35,7 +35,7 @@ std::vector<ir::ValueId> stack_gradient(GradientContext& context) {
   });
 }
 
-/// One part alone had a gradient: zeros around it.
+/// Surrounds the gradient of one part with zeros, because no other part has a gradient.
 ir::ValueId padded(GradientContext& context, size_t part, int axis, const Integers& sizes) {
   const auto at = sizes.begin() + static_cast<std::ptrdiff_t>(part);
   const auto rank = static_cast<size_t>(context.value_of(context.operand(0)).shape.rank());

@@ -1,11 +1,11 @@
-// Reference: the gradients of parts.
+// Reference kernels of the gradients of parts.
 #include "ops/core/reference_loops.h"
 #include "runtime/cpu/backend/families.h"
 
 namespace flow::cpu::reference {
 namespace {
 
-/// The element of `x` that element i of a slice of it is.
+/// Maps element i of a slice of `x` to the element of `x`.
 struct SliceSource {
   SliceSource(const Request& request, Shape x_shape)
       : x(std::move(x_shape)),

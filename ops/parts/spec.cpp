@@ -1,4 +1,4 @@
-// Arrays joined and split, and parts of them.
+// The records of ops that join arrays, split them or take parts of them.
 #include "ops/core/families.h"
 #include "ops/core/index_text.h"
 #include "runtime/base/text.h"
@@ -8,7 +8,8 @@ namespace {
 
 using Integers = std::vector<int64_t>;
 
-/// Reports the first operand of another dtype than operand 0, or of a shape that `fits` refuses.
+/// Reports the first operand whose dtype differs from that of operand 0, or whose shape `fits`
+/// rejects.
 template <typename Fits>
 bool operands_fit(Call& call, Fits fits, std::string_view rule) {
   const Operand& first = call.operand(0);
@@ -59,7 +60,8 @@ void infer_concat(Call& call) {
   call.result(call.dtype(0), std::move(out), joined ? kBatchReduced : batch_axis);
 }
 
-/// The attribute `axis` as one of the stacked result; reports one out of range.
+/// Returns the attribute `axis` as an axis of the stacked result; reports an axis that is out of
+/// range.
 std::optional<int> stacked_axis(Call& call) {
   const int rank = call.shape(0).rank() + 1;
   const auto given = call.attribute<int64_t>("axis");
@@ -91,8 +93,8 @@ void infer_stack(Call& call) {
 
 constexpr int64_t kMostParts = 4096;
 
-/// Whether the sizes, given by the attribute of that name, add up to the axis of operand 0; reports
-/// if not.
+/// Returns true if the sizes in the attribute named `attribute` add up to the extent of operand 0
+/// along `axis`; otherwise reports an error.
 bool add_up_to_axis(Call& call, const Integers& sizes, std::string_view attribute, int axis) {
   const Shape& x = call.shape(0);
   int64_t left = x[axis];
@@ -104,7 +106,7 @@ bool add_up_to_axis(Call& call, const Integers& sizes, std::string_view attribut
   return false;
 }
 
-/// The extents along `axis` that the attribute `parts` asks for; nothing after an error.
+/// Returns the extents along `axis` that the attribute `parts` requests, or nothing after an error.
 std::optional<Integers> sizes_of_parts(Call& call, int axis) {
   const Shape& x = call.shape(0);
   const auto bad = [&](std::string message) -> std::optional<Integers> {
@@ -126,7 +128,7 @@ std::optional<Integers> sizes_of_parts(Call& call, int axis) {
   return sizes;
 }
 
-/// The attribute `parts` is replaced by `sizes`, the extents of the parts along the axis.
+/// Replaces the attribute `parts` by `sizes`, the extents of the parts along the axis.
 void normalize_split(Call& call, Attributes& attributes) {
   const auto axis = axis_in_range(call, call.attribute<int64_t>("axis"), call.shape(0));
   auto sizes = axis ? sizes_of_parts(call, *axis) : std::nullopt;
@@ -141,7 +143,7 @@ void infer_split(Call& call) {
   const Integers& sizes = call.integers("sizes");
   if (!axis || !add_up_to_axis(call, sizes, "sizes", *axis)) return;
   const Operand& x = call.operand(0);
-  // The size of a single part is that of all rows, not of a shard's.
+  // The size of a single part counts the rows of the whole batch, not those of one shard.
   const bool whole = sizes.size() == 1 && call.job().shards == 1;
   const int batch_axis = whole ? x.batch_axis : batch_beside(x.batch_axis, *axis);
   for (const int64_t size : sizes) {
@@ -151,7 +153,7 @@ void infer_split(Call& call) {
   }
 }
 
-/// The attribute `index` is replaced by what it means for operand 0.
+/// Replaces the attribute `index` by starts, steps and counts for operand 0.
 void normalize_slice(Call& call, Attributes& attributes) {
   const auto bad = [&](const std::string& complaint) {
     call.bad_attribute("index", Reason::kBadAttribute, "`index`: " + complaint);
@@ -167,18 +169,19 @@ void normalize_slice(Call& call, Attributes& attributes) {
   attributes.set("shape", taken.value->shape.extents());
 }
 
-/// Whether `count` elements, the first of them at `first`, lie on an axis of n.
+/// Returns true if `count` elements starting with `first` lie within an axis of n elements.
 bool lie_on_axis(int64_t n, int64_t first, int64_t step, int64_t count) {
   if (first < 0 || first >= n || step < -n || step > n || count > n) return false;
   if (step == 0 && count != 1) return false;
-  // Both factors are at most n: of an axis of 2^31 elements and more the product may overflow.
+  // Both factors are at most n, so for an axis of 2^31 elements or more their integer product may
+  // overflow.
   const double last =
       static_cast<double>(first) + static_cast<double>(count - 1) * static_cast<double>(step);
   return 0 <= last && last < static_cast<double>(n) && n <= int64_t{1} << 52;
 }
 
-/// Whether what `starts`, `steps` and `counts` take lies inside `x`, and fills `taken`; reports if
-/// not.
+/// Returns true if `starts`, `steps` and `counts` select elements inside `x`, and as many as
+/// `taken` has; otherwise reports an error.
 bool is_inside(Call& call, const Shape& x, const Shape& taken) {
   for (const std::string_view name : {"starts", "steps", "counts"}) {
     const size_t given = call.integers(name).size();
@@ -205,13 +208,13 @@ bool is_inside(Call& call, const Shape& x, const Shape& taken) {
   return false;
 }
 
-/// Is all of an axis of `x` taken, in its order?
+/// Returns true if an axis of `x` is taken completely and in its original order.
 bool takes_whole(const Call& call, const Shape& x, int axis) {
   const auto i = static_cast<size_t>(axis);
   return call.integers("counts")[i] == x[axis] && call.integers("steps")[i] == 1;
 }
 
-/// The batch axis is kept where all of it is taken, in its order.
+/// The result keeps the batch axis if that axis is taken completely and in its original order.
 void infer_slice(Call& call) {
   const Operand& x = call.operand(0);
   const Shape counts(call.integers("counts")), shape(call.integers("shape"));

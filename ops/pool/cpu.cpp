@@ -1,6 +1,7 @@
-// max_pool2d and avg_pool2d, whose padding does not count, with their gradients. The forward pass
-// of max_pool2d keeps, for each result, the place kh*KW+kw in its window of the first maximum in
-// row order (the first NaN, if there is one), so that the gradient needs no x.
+// Kernels of max_pool2d and avg_pool2d, which ignore their padding, and of their gradients. The
+// forward pass of max_pool2d stores for each result the place kh*KW+kw of the maximum in its
+// window, so the gradient does not need x. If several elements are largest, it stores the first one
+// in row order; if the window contains a NaN, it stores the first NaN.
 #include <algorithm>
 #include <bit>
 #include <cstdint>
@@ -19,22 +20,23 @@ namespace {
 using WindowPlaces = WindowRange<int64_t>;
 
 constexpr float kNothing = -std::numeric_limits<float>::infinity();
-constexpr int64_t kPooled = 64;  // results that stay in registers or L1
+constexpr int64_t kPooled = 64;  // results that stay in registers or in the L1 cache
 
-// Of a float, or of a bfloat16 that has one's value.
+// These functions store a float, or a bfloat16 if `x` is exactly a bfloat16 value.
 inline void store(float x, float& to) { to = x; }
 inline void store(float x, uint16_t& to) { to = static_cast<uint16_t>(bits_as<uint32_t>(x) >> 16); }
 
-/// 1 / the elements of a window that lie inside the input.
+/// Returns 1 / the number of elements of a window that lie inside the input.
 float window_share(WindowPlaces rows, WindowPlaces columns) {
   return 1 / static_cast<float>((rows.end - rows.first) * (columns.end - columns.first));
 }
 
-// A block of results side by side, those of one window in several channels or of neighboring
-// windows. start() begins results [first, end) of windows with those places inside the input, add()
-// takes in an element, finish() stores result c of the block as number `at` of the row.
+// A block of adjacent results: those of one window in several channels, or those of neighboring
+// windows. start() begins results [first, end), whose windows have the given places inside the
+// input; add() adds an element; and finish() stores result c of the block as number `at` of the
+// row.
 
-/// The largest elements of windows, and where they are; `places` may be null.
+/// Finds the largest elements of windows and their places. `places` may be null.
 template <typename T, typename Place>
 struct LargestOfWindow {
   struct Row {
@@ -81,9 +83,9 @@ struct AverageOfWindow {
   }
 };
 
-/// One row of windows: x is an input plane [H, W, C], the results rows [OW, C]. The loops over
-/// channels are plain ones on a block: GCC splits its vector types into scalars before it inlines
-/// into the clones for wider instruction sets.
+/// Pools one row of windows. x is an input plane [H, W, C], and the results are rows [OW, C]. The
+/// loops over channels are plain loops over a block, because GCC splits its vector types into
+/// scalars before it inlines them into the clones for wider instruction sets.
 template <typename Results, typename T>
 [[gnu::always_inline]] inline void pool_row(const PoolWindows& w, int64_t channels, int64_t row,
                                             const T* x, const typename Results::Row& to) {
@@ -110,7 +112,7 @@ template <typename Results, typename T>
   }
 }
 
-/// The same of a plane [H, W] of one channel, side by side for neighboring windows.
+/// Does the same for a plane [H, W] of one channel. Neighboring windows are computed together.
 template <typename Results, typename T>
 [[gnu::always_inline]] inline void pool_row_of_one(const PoolWindows& w, int64_t row, const T* x,
                                                    const typename Results::Row& to) {
@@ -137,7 +139,7 @@ template <typename Results, typename T>
   }
 }
 
-/// x or 0, by a mask of 32 bits, for which every instruction set has what it takes.
+/// Returns x or 0 by means of a 32-bit mask, which every instruction set supports.
 [[gnu::always_inline]] inline float where(bool holds, float x) {
   return std::bit_cast<float>(std::bit_cast<uint32_t>(x) & (uint32_t{0} - uint32_t{holds}));
 }
@@ -145,7 +147,7 @@ template <typename Results, typename T>
   return static_cast<uint16_t>(x & (uint32_t{0} - uint32_t{holds}));
 }
 
-/// bfloat16 is written alone: its bits cannot be added.
+/// A bfloat16 is only written, because its bits cannot be added.
 template <bool kAssigns, typename T>
 [[gnu::always_inline]] inline void put(T part, T& to) {
   if constexpr (kAssigns)
@@ -154,9 +156,10 @@ template <bool kAssigns, typename T>
     to += part;
 }
 
-// Gradients of a row of results, for at most kMost of them at a time: start() is told of results
-// [first, end) of those from number `at` on, part() is what the element at a place of the window
-// gets of result at + c. kAssigns: elements that are in one window alone are written.
+// Gradients of a row of results, for at most kMost of them at a time. start() receives results
+// [first, end), counted from number `at`; part() returns the share of the gradient of result at + c
+// that belongs to the element at a place of the window. If kAssigns is set, the gradients of
+// elements that are in only one window are assigned instead of added.
 
 template <typename T, typename Place>
 struct LargestOfWindowGradient {
@@ -188,8 +191,8 @@ struct AverageOfWindowGradient {
   [[gnu::always_inline]] float part(int64_t, int64_t c, int32_t) const { return parts[c]; }
 };
 
-/// What one row of windows gives to dx, a plane [H, W, C]. Gradients are written where each element
-/// is in one window at most; else they are added.
+/// Computes what one row of windows contributes to dx, a plane [H, W, C]. Gradients are assigned if
+/// each element is in at most one window; otherwise they are added.
 template <bool kAssigns, typename Gradient, typename T>
 [[gnu::always_inline]] inline void spread_row(const PoolWindows& w, int64_t channels, int64_t row,
                                               const typename Gradient::Row& from, T* dx) {
@@ -214,7 +217,7 @@ template <bool kAssigns, typename Gradient, typename T>
   }
 }
 
-/// The same into a plane [H, W] of one channel.
+/// Does the same for a plane [H, W] of one channel.
 template <bool kAssigns, typename Gradient, typename T>
 [[gnu::always_inline]] inline void spread_row_of_one(const PoolWindows& w, int64_t row,
                                                      const typename Gradient::Row& from, T* dx) {
@@ -240,7 +243,8 @@ template <bool kAssigns, typename Gradient, typename T>
   }
 }
 
-// A function for each, since not every compiler clones templates for what the CPU has.
+// Each kernel gets its own function, because not every compiler clones templates for several
+// instruction sets.
 #define FLOW_POOL_ROW(T, ...)                                                                    \
   FLOW_VECTORIZED void pool_one(const PoolWindows& w, int64_t channels, int64_t row, const T* x, \
                                 const __VA_ARGS__::Row& to) {                                    \
@@ -285,7 +289,8 @@ Pooling pooling_of(const Request& request, const TensorDesc& x, const TensorDesc
   return {request.step.attributes, x.shape, y.shape, x.layout == Layout::kChannelsLast};
 }
 
-/// x -> y, a row of results at a time; row_at(buffers, i) is that from result i on.
+/// Computes y from x, one row of results at a time. row_at(buffers, i) returns the row that begins
+/// with result i.
 template <typename T, typename RowAt>
 Kernel pool_with(const Request& request, RowAt row_at) {
   return {[=, threads = request.threads,
@@ -302,7 +307,7 @@ Kernel pool_with(const Request& request, RowAt row_at) {
   }};
 }
 
-/// dy -> dx, likewise.
+/// Computes dx from dy in the same way.
 template <typename Gradient, typename T, typename RowAt>
 Kernel spread_with(const Request& request, RowAt row_at) {
   return {[=, threads = request.threads,

@@ -1,6 +1,7 @@
-// max_pool2d and avg_pool2d, whose padding does not count, with their gradients. The forward pass
-// of max_pool2d keeps, for each result, the place kh*KW+kw in its window of the first maximum in
-// row order (the first NaN, if there is one), so that the gradient needs no x.
+// Kernels of max_pool2d and avg_pool2d, which ignore their padding, and of their gradients. The
+// forward pass of max_pool2d stores for each result the place kh*KW+kw of the maximum in its
+// window, so the gradient does not need x. If several elements are largest, it stores the first one
+// in row order; if the window contains a NaN, it stores the first NaN.
 #include <algorithm>
 #include <cmath>
 #include <cstdint>
@@ -18,10 +19,11 @@
 namespace flow::cuda {
 namespace {
 
-// Index is int32_t where all numbers and places fit, as nearly always, else int64_t.
+// Index is int32_t if all numbers and places fit, which is nearly always the case, and int64_t
+// otherwise.
 
-/// One axis of the windows: window i covers elements [start(i), start(i) + size) of the input, of
-/// which those outside it are padding.
+/// One axis of the windows. Window i covers elements [start(i), start(i) + size) of the input;
+/// elements outside the input are padding.
 template <typename Index>
 struct DividedAxis {
   Index input, output, size, stride, before;
@@ -35,14 +37,15 @@ struct DividedAxis {
         before(static_cast<Index>(of.before)) {}
 
   FLOW_HOST_DEVICE Index start(Index i) const { return i * stride - before; }
-  /// The part of window i that lies in the input.
+  /// Returns the part of window i that lies in the input.
   FLOW_HOST_DEVICE WindowRange<Index> inside(Index i) const { return clipped(start(i), size); }
-  /// The part of the input from window i to the next one or, behind the last, to the end. The first
-  /// window's begins where the input does.
+  /// Returns the part of the input from the start of window i to the start of the next window, or
+  /// to the end of the input after the last window. The part of the first window begins at the
+  /// start of the input.
   FLOW_HOST_DEVICE WindowRange<Index> cell(Index i) const {
     return clipped(start(i), i + 1 < output ? stride : input - start(i));
   }
-  /// The windows that cover an element of the input.
+  /// Returns the windows that cover an element of the input.
   FLOW_HOST_DEVICE WindowRange<Index> covering(Index element) const {
     const Index padded = element + before;
     const Index first = padded < size ? 0 : by_stride.divide(padded - size).quotient + 1;
@@ -56,8 +59,8 @@ struct DividedAxis {
   }
 };
 
-/// An element of images [planes, rows, columns, channels], or a window over them. There is one
-/// channel, and a plane for each, but where channels lie last.
+/// An element of images [planes, rows, columns, channels], or a window over them. If the channels
+/// are not stored last, each channel is a plane and `channels` is 1.
 template <typename Index>
 struct Pixel {
   Index plane, row, column, channel;
@@ -70,25 +73,26 @@ struct Window {
   Index channels = 1;
   Divider by_channels{channels};
 
-  /// Does no element lie in two windows?
+  /// Returns true if no element lies in two windows.
   bool apart() const { return rows.stride >= rows.size && columns.stride >= columns.size; }
 
-  /// Element i of the input.
+  /// Returns element i of the input.
   FLOW_HOST_DEVICE Pixel<Index> element(Index i) const {
     return pixel(i, rows.by_input, columns.by_input);
   }
-  /// Window i, which makes element i of the output.
+  /// Returns window i, which produces element i of the output.
   FLOW_HOST_DEVICE Pixel<Index> window(Index i) const {
     return pixel(i, rows.by_output, columns.by_output);
   }
-  /// Where an element of the input lies, or what a window makes.
+  /// input_at() returns the offset of an element of the input, and output_at() that of the result
+  /// of a window.
   FLOW_HOST_DEVICE Index input_at(const Pixel<Index>& at, Index row, Index column) const {
     return ((at.plane * rows.input + row) * columns.input + column) * channels + at.channel;
   }
   FLOW_HOST_DEVICE Index output_at(const Pixel<Index>& at, Index row, Index column) const {
     return ((at.plane * rows.output + row) * columns.output + column) * channels + at.channel;
   }
-  /// The number kh * KW + kw of an element in a window over it.
+  /// Returns the number kh * KW + kw of an element in a window that covers it.
   FLOW_HOST_DEVICE Index place(const Pixel<Index>& window, Index row, Index column) const {
     return (row - rows.start(window.row)) * columns.size + column - columns.start(window.column);
   }
@@ -102,7 +106,7 @@ struct Window {
   }
 };
 
-/// A kernel over the windows of x that make y: make(its Window).
+/// Returns the kernel make(window), where `window` is the Window of a pool that computes y from x.
 template <typename Make>
 Kernel for_windows(const Request& request, const TensorDesc& x, const TensorDesc& y, Make make) {
   const bool last = has_channels_last(request.step);
@@ -115,11 +119,11 @@ Kernel for_windows(const Request& request, const TensorDesc& x, const TensorDesc
   const int64_t largest =
       std::max({x.shape.elements(), y.shape.elements(), of.rows.size, of.columns.size,
                 of.rows.stride, of.columns.stride, *std::ranges::max_element(padding)});
-  // Sums of up to four of them stay narrow.
+  // Sums of up to four of these numbers still fit int32_t.
   return largest < kNarrow / 4 ? make(window(int32_t{})) : make(window(int64_t{}));
 }
 
-/// x -> y, n elements of it, a thread for each. places may be null.
+/// Computes n elements of y from x with a thread for each element. `places` may be null.
 template <typename Index, typename T, typename Place>
 __global__ void pool(Window<Index> w, const T* x, T* y, Place* places, int64_t n) {
   for (int64_t i = first_index(); i < n; i += index_step()) {
@@ -142,8 +146,8 @@ __global__ void pool(Window<Index> w, const T* x, T* y, Place* places, int64_t n
   }
 }
 
-/// dx, n elements, a thread for each: the sum of dy over the windows that took the element, in row
-/// order.
+/// Computes n elements of dx with a thread for each element: the sum, in row order, of dy over the
+/// windows whose maximum is the element.
 template <typename Index, typename T, typename Place>
 __global__ void spread(Window<Index> w, const T* dy, const Place* places, T* dx, int64_t n) {
   for (int64_t i = first_index(); i < n; i += index_step()) {
@@ -162,7 +166,8 @@ __global__ void spread(Window<Index> w, const T* dy, const Place* places, T* dx,
   }
 }
 
-/// The same where windows lie apart: a thread for each of n windows writes dx up to the next ones.
+/// Does the same for windows that do not overlap: a thread for each of n windows writes dx up to
+/// the start of the next windows.
 template <typename Index, typename T, typename Place>
 __global__ void spread_apart(Window<Index> w, const T* dy, const Place* places, T* dx, int64_t n) {
   for (int64_t i = first_index(); i < n; i += index_step()) {
@@ -172,7 +177,7 @@ __global__ void spread_apart(Window<Index> w, const T* dy, const Place* places, 
     const Division<Index> place = w.columns.by_size.divide(static_cast<Index>(places[i]));
     const Index row_taken = w.rows.start(window.row) + place.quotient;
     const Index column_taken = w.columns.start(window.column) + place.remainder;
-    const T sum = convert<T>(Wide<T>{0} + convert<Wide<T>>(dy[i]));  // -0 becomes 0, as in sums
+    const T sum = convert<T>(Wide<T>{0} + convert<Wide<T>>(dy[i]));  // turns -0 into 0, as sums do
     for (Index row = rows.first; row < rows.end; ++row)
       for (Index column = columns.first; column < columns.end; ++column)
         dx[w.input_at(window, row, column)] =
@@ -185,7 +190,7 @@ __device__ T count_of(const WindowRange<Index>& rows, const WindowRange<Index>& 
   return static_cast<T>((rows.end - rows.first) * (columns.end - columns.first));
 }
 
-/// x -> y, n elements of it, a thread for each.
+/// Computes n elements of y from x with a thread for each element.
 template <typename Index, typename T>
 __global__ void average(Window<Index> w, const T* x, T* y, int64_t n) {
   for (int64_t i = first_index(); i < n; i += index_step()) {
@@ -200,7 +205,8 @@ __global__ void average(Window<Index> w, const T* x, T* y, int64_t n) {
   }
 }
 
-/// dx, n elements, a thread for each: the sum of the shares of the windows over it.
+/// Computes n elements of dx with a thread for each element: the sum of the shares of the windows
+/// that cover the element.
 template <typename Index, typename T>
 __global__ void share_out(Window<Index> w, const T* dy, T* dx, int64_t n) {
   for (int64_t i = first_index(); i < n; i += index_step()) {
@@ -216,7 +222,7 @@ __global__ void share_out(Window<Index> w, const T* dy, T* dx, int64_t n) {
   }
 }
 
-/// make(T{}, Place{}). Places are of uint8 where windows are small, else int32.
+/// Returns make(T{}, Place{}). Places are uint8 if windows are small, and int32 otherwise.
 template <typename Make>
 Kernel visit_pooled(DType dtype, DType places, Make make) {
   return visit_any_float(dtype, [&](auto t) -> Kernel {
@@ -253,7 +259,8 @@ Kernel prepare_max_pool2d_grad(const Request& request) {
   });
 }
 
-/// kernel_of(Index{}, T{}) over the windows of x that make y.
+/// Returns a kernel that launches kernel_of(Index{}, T{}) for the windows of a pool that computes y
+/// from x.
 template <typename KernelOf>
 Kernel average_kernel(const Request& request, const char* name, const TensorDesc& x,
                       const TensorDesc& y, KernelOf kernel_of) {

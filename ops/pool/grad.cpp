@@ -1,4 +1,5 @@
-// Gradients of max_pool2d and avg_pool2d; and pools over lengths, volumes and whole images.
+// Gradients of max_pool2d and avg_pool2d, and the expansion of pools over sequences, volumes and
+// whole images.
 #include <algorithm>
 #include <numeric>
 
@@ -13,8 +14,8 @@ namespace {
 constexpr char kMaxPool[] = "max_pool2d", kAvgPool[] = "avg_pool2d";
 constexpr char kMaximum[] = "reduce_max", kMean[] = "reduce_mean";
 
-/// The windows of a layer over (N, C, ...), of which `axes` says what it is; nothing after an
-/// error.
+/// Returns the windows of a layer over (N, C, ...), or nothing after an error. `axes` names the
+/// axes for error messages.
 std::optional<ops::Windows> read_pool_layer(const LayerContext& context, int rank,
                                             std::string_view axes) {
   ops::Call call = context.call();
@@ -31,7 +32,7 @@ ir::ValueId add_pool(const LayerContext& context, std::string_view op, std::stri
   return context.add(op, part, {images}, std::move(attributes));
 }
 
-/// Lengths as images of height 1.
+/// Treats sequences as images of height 1.
 template <const char* kPool>
 ir::ValueId expand_pool1d(LayerContext& context) {
   const auto windows = read_pool_layer(context, 3, "(N, C, L)");
@@ -41,7 +42,7 @@ ir::ValueId expand_pool1d(LayerContext& context) {
   return without_height(context, "restore", y);
 }
 
-/// Images pooled along two axes; themselves where windows are elements.
+/// Returns images pooled along two axes, or the images unchanged if every window is one element.
 ir::ValueId pooled(const LayerContext& context, std::string_view op, std::string_view part,
                    ir::ValueId images, const ops::Windows& windows) {
   const auto keeps = [](const ops::AxisWindows& along) {
@@ -51,8 +52,8 @@ ir::ValueId pooled(const LayerContext& context, std::string_view op, std::string
                                              : add_pool(context, op, part, images, windows);
 }
 
-/// Volumes pooled over height and width, then over depth, which gives the same as one pool over
-/// all.
+/// Pools volumes over height and width, then over depth, which gives the same result as one pool
+/// over all three.
 template <const char* kPool>
 ir::ValueId expand_pool3d(LayerContext& context) {
   const auto windows = read_pool_layer(context, 5, "(N, C, D, H, W)");
@@ -68,7 +69,7 @@ ir::ValueId expand_pool3d(LayerContext& context) {
   return context.reshape("", y, {x[0], x[1], deep.count, high.count, wide.count});
 }
 
-/// (N, C, ...) reduced to (N, C), or to axes of size 1.
+/// Reduces (N, C, ...) to (N, C), or to axes of size 1.
 template <const char* kReduction>
 ir::ValueId expand_global_pool(LayerContext& context) {
   const Shape& x = context.operand(0).shape;
@@ -80,7 +81,7 @@ ir::ValueId expand_global_pool(LayerContext& context) {
       {{"axis", std::move(axes)}, {"keepdims", *context.attributes.find("keepdims")}});
 }
 
-/// The op `op`, the gradient of a pool, of these operands.
+/// Adds the op `op`, the gradient of a pool, with these operands.
 std::vector<ir::ValueId> pool_gradient(GradientContext& context, std::string_view op,
                                        std::vector<ir::ValueId> operands) {
   ir::Attributes attributes = context.attributes({"ksize", "strides", "padding"});
@@ -96,7 +97,7 @@ std::vector<ir::ValueId> avg_pool2d_gradient(GradientContext& context) {
   return pool_gradient(context, "avg_pool2d_grad", {context.gradient()});
 }
 
-/// The attribute `output_size` for each axis after the channels; nothing after an error.
+/// Returns the attribute `output_size` for each axis after the channels, or nothing after an error.
 std::optional<std::vector<int64_t>> adaptive_sizes(const LayerContext& context) {
   const Shape& x = context.operand(0).shape;
   if (!has_channels(context, 3)) return {};
@@ -111,7 +112,7 @@ std::optional<std::vector<int64_t>> adaptive_sizes(const LayerContext& context) 
   return {};
 }
 
-/// The mean of the elements [begin, end) of an axis.
+/// Returns the mean of elements [begin, end) of an axis.
 ir::ValueId mean_of_part(const LayerContext& context, const std::string& part, ir::ValueId x,
                          int axis, int64_t begin, int64_t end) {
   const int rank = context.graph()[x].shape.rank();
@@ -121,7 +122,8 @@ ir::ValueId mean_of_part(const LayerContext& context, const std::string& part, i
                      {{"axis", std::vector<int64_t>{axis}}, {"keepdims", true}});
 }
 
-/// x averaged to `size` elements along an axis: equal parts at once, others one by one.
+/// Returns x averaged to `size` elements along an axis. Parts of equal size take one op; other
+/// parts are averaged one by one.
 ir::ValueId averaged_along(const LayerContext& context, ir::ValueId x, int axis, int64_t size) {
   const std::string name = fmt::format("mean{}", axis);
   const Shape shape = context.graph()[x].shape;

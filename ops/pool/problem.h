@@ -1,5 +1,5 @@
 // The windows of a pool over images: which of their places lie inside the input, and the planes
-// they slide over.
+// over which they slide.
 #pragma once
 
 #include <algorithm>
@@ -18,18 +18,19 @@ struct WindowRange {
   Index first, end;
 };
 
-/// One axis of the windows: sizes, and where window `i` starts (negative inside the padding).
+/// One axis of the windows: its sizes, and the start of window `i`, which is negative if the window
+/// begins in the padding.
 template <typename Index>
 struct WindowAxis {
   Index input, output, size, stride, before;
 
   FLOW_HOST_DEVICE Index start(Index i) const { return i * stride - before; }
-  /// The places of window i that lie inside the input.
+  /// Returns the places of window i that lie inside the input.
   WindowRange<Index> inside(Index i) const {
     const Index s = start(i);
     return {std::clamp<Index>(-s, 0, size), std::clamp<Index>(input - s, 0, size)};
   }
-  /// The windows whose place `k` lies inside the input.
+  /// Returns the windows whose place `k` lies inside the input.
   WindowRange<Index> reach(Index k) const {
     const Index padding = before - k, rest = input + padding;
     const Index first = padding > 0 ? ceil_div(padding, stride) : 0;
@@ -38,17 +39,17 @@ struct WindowAxis {
   }
 };
 
-/// The windows of a pool over images (N, C, H, W), or (N, H, W, C) in C order where the shapes have
-/// their channels last.
+/// The windows of a pool over images (N, C, H, W), or over images stored in C order as (N, H, W, C)
+/// if the shapes have their channels last.
 struct PoolWindows {
   PoolWindows(const ops::Attributes& attributes, const Shape& input, const Shape& output,
               bool channels_last = false)
       : rows(axis(attributes, input, output, 0, channels_last)),
         columns(axis(attributes, input, output, 1, channels_last)) {}
 
-  /// Is an element in two windows?
+  /// Returns true if windows overlap, so that an element can be in more than one of them.
   bool overlap() const { return rows.size > rows.stride || columns.size > columns.stride; }
-  /// True when every input element is in exactly one window.
+  /// Returns true if every input element is in exactly one window.
   bool tiles() const {
     return rows.size == rows.stride && columns.size == columns.stride && rows.before == 0 &&
            columns.before == 0 && rows.output * rows.size == rows.input &&
@@ -67,8 +68,8 @@ struct PoolWindows {
   }
 };
 
-/// The windows of a step, and the planes [H, W, channels] that they slide over: a whole image where
-/// channels are innermost, one channel of an image where they are not.
+/// The windows of a step, and the planes [H, W, channels] over which they slide. A plane is a whole
+/// image if channels are innermost, and otherwise one channel of an image.
 struct Pooling {
   Pooling(const ops::Attributes& attributes, const Shape& input, const Shape& output,
           bool innermost = false)
@@ -76,13 +77,13 @@ struct Pooling {
         planes(input[0] * (innermost ? 1 : input[1])),
         channels(innermost ? input[1] : 1) {}
 
-  /// Elements of a plane of the input, of a row of results, of a plane of them.
+  /// The number of elements of an input plane, of a row of results, and of a plane of results.
   int64_t input_plane() const { return window.rows.input * window.columns.input * channels; }
   int64_t output_row() const { return window.columns.output * channels; }
   int64_t output_plane() const { return window.rows.output * output_row(); }
 
   PoolWindows window;
-  int64_t planes, channels;  // channels: of one plane
+  int64_t planes, channels;  // `channels` counts those of one plane
 };
 
 }  // namespace flow

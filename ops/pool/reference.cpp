@@ -1,5 +1,5 @@
-// Reference: max pooling, padded with -inf, and average pooling, whose padding does not count; and
-// their gradients.
+// Reference kernels of max pooling, which pads with -inf, of average pooling, which ignores
+// padding, and of their gradients.
 #include <cmath>
 #include <limits>
 
@@ -10,7 +10,7 @@
 namespace flow::cpu::reference {
 namespace {
 
-/// The largest element of one window, or its first NaN, and where it is: kh*KW+kw.
+/// The largest element of one window, or its first NaN, and its place kh*KW+kw.
 struct Maximum {
   double value = -std::numeric_limits<double>::infinity();
   int64_t place = 0;
@@ -93,7 +93,7 @@ Kernel prepare_max_pool2d_grad(const Request& request) {
   return kernel;
 }
 
-/// Calls f(i) with the number of each element of a plane that lies in the window.
+/// Calls f(i) for each element of a plane that lies in the window, where i is the element's number.
 template <typename F>
 void for_window(const PoolWindows& w, int64_t row, int64_t column, F f) {
   const WindowRange<int64_t> kh = w.rows.inside(row), kw = w.columns.inside(column);

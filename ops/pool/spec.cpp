@@ -1,5 +1,5 @@
-// Pools: maxima and means over windows of images, of lengths, which are images of height 1, and of
-// volumes; and over whole images.
+// The records of pools: maxima and means over windows of images, of sequences, which are images of
+// height 1, and of volumes; and over whole images.
 #include "ops/pool/pool.h"
 
 #include <limits>
@@ -9,7 +9,8 @@
 namespace flow::ops {
 namespace {
 
-/// Every window must hold an element of the input: a maximum of padding alone is none.
+/// Returns true if the pads are smaller than the windows; otherwise reports an error. Every window
+/// then contains an element of the input: padding by itself has no maximum.
 bool pads_are_smaller(Call& call, const AxisWindows& along) {
   for (const int64_t pad : along.pads)
     if (pad >= along.size) {
@@ -22,7 +23,7 @@ bool pads_are_smaller(Call& call, const AxisWindows& along) {
   return true;
 }
 
-/// REQUIRES: `x` is of rank 4.
+/// Returns the pool over `x`, or nothing after an error. REQUIRES: `x` has rank 4.
 std::optional<PooledImages> pooled_images(Call& call, const Shape& x) {
   const auto windows = read_pool(call, x);
   if (!windows) return {};
@@ -37,7 +38,7 @@ void normalize_pool_grad(Call& call, Attributes& attributes) {
   if (const auto of = read_pool2d_grad(call)) set_pool(attributes, of->windows);
 }
 
-/// Offsets within a window are bytes where they fit.
+/// Returns the dtype of offsets within a window: bytes if all offsets fit.
 DType offset_dtype(const Windows& windows) {
   return windows[0].size * windows[1].size <= 256 ? DType::kUInt8 : DType::kInt32;
 }
@@ -68,7 +69,8 @@ int64_t places_of_window(std::span<const Shape>, const Attributes& attributes) {
   return size[0] * size[1];
 }
 
-/// Where windows overlap, gradients that meet in an element are added.
+/// Returns true if windows do not overlap. If they overlap, the gradients of an element in several
+/// windows are added.
 bool windows_are_disjoint(const Attributes& attributes) {
   const auto& size = attributes.get<std::vector<int64_t>>("ksize");
   const auto& strides = attributes.get<std::vector<int64_t>>("strides");

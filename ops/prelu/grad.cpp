@@ -1,4 +1,4 @@
-// Rectifiers with a trained slope.
+// The expansion of prelu, a rectifier with a trained slope.
 #include "compiler/grad/common.h"
 
 namespace flow::grad {
@@ -6,7 +6,7 @@ namespace {
 
 using ir::ValueId;
 
-/// relu(x) + alpha min(x, 0), alpha along axis 1
+/// relu(x) + alpha min(x, 0), where alpha has one value for each index of axis 1
 ValueId expand_prelu(LayerContext& context) {
   const ir::Value x = context.operand(0);
   if (!has_channels(context, 2)) return {};

@@ -1,4 +1,4 @@
-// The record of rectifiers with a trained slope.
+// The record of prelu, a rectifier with a trained slope.
 #include "ops/core/families.h"
 
 namespace flow::ops {

@@ -1,8 +1,9 @@
-// matmul: out[..., M, N] = op(a)[..., M, K] op(b)[..., K, N], as products of tiles. Tiles depend on
-// shapes alone and each is one single-threaded product of oneDNN, or of ours for float64, so that
-// bits do not depend on the number of threads. What follows the product (bias, relu, the SGD
-// update) runs on each tile while it is hot; not in float64. Few tiles of long K are cut along K
-// too; their parts are summed in order.
+// The kernel of matmul, out[..., M, N] = op(a)[..., M, K] op(b)[..., K, N], as products of tiles.
+// Tiles depend only on shapes, and each tile is one single-threaded product by oneDNN, or by this
+// project's code for float64, so results do not depend on the number of threads. Except in float64,
+// the ops that follow the product (bias, relu, the SGD update) run on each tile while it is in the
+// cache. If there are few tiles and K is long, K is divided too, and the partial sums are added in
+// order.
 #include <dnnl.h>
 
 #include <algorithm>
@@ -30,19 +31,20 @@
 namespace flow::cpu {
 namespace {
 
-/// w += a * g: the product is rounded, then the sum, as the update that stands apart does.
+/// w += a * g. The product is rounded before the sum, as in an update that is not fused with a
+/// product.
 FLOW_VECTORIZED void update(const float* gradient, float a, float* w, int64_t n) {
   for (int64_t i = 0; i < n; ++i) w[i] += a * gradient[i];
 }
 
-/// How M, N and K are cut.
+/// The tiles into which M, N and K are divided.
 struct Tiling {
-  int64_t m = 0, n = 0, k = 0;               // of one tile
-  int64_t rows = 1, columns = 1, depth = 1;  // how many
+  int64_t m = 0, n = 0, k = 0;               // the extents of one tile
+  int64_t rows = 1, columns = 1, depth = 1;  // the numbers of tiles
 };
 
-/// Tiles of at most 128 rows, widths that are multiples of the product kernel's 48, some 4 us of
-/// work or more, and at least 16 of them where there is work for as many.
+/// Returns tiles of at most 128 rows whose width is a multiple of the product kernel's 48. A tile
+/// takes at least about 4 us, and there are at least 16 tiles if there is enough work for them.
 Tiling choose_tiling(int64_t batches, int64_t m, int64_t n, int64_t k) {
   constexpr int64_t kRows = 128, kWidth = 48, kWidest = 192, kTiles = 16;
   constexpr double kTileFlops = 4e5;
@@ -71,13 +73,13 @@ Tiling choose_tiling(int64_t batches, int64_t m, int64_t n, int64_t k) {
   return t;
 }
 
-/// What an update by the product multiplies the gradient and the learning rate by, and its L2
-/// penalty.
+/// The factors of the gradient and of the learning rate in an update that uses the product, and the
+/// update's L2 penalty.
 struct SgdScales {
   double gradient, rate, l2;
 };
 
-/// Of float, which are the sums of 16-bit floats too, or of double.
+/// A product of T, which is float or double. Sums of 16-bit floats are float too.
 template <typename T>
 class Product {
  public:
@@ -103,7 +105,7 @@ class Product {
     tiling_ = choose_tiling(std::max<int64_t>(1, batches()), m_, n_, k_);
   }
 
-  /// Makes products of 16-bit floats ready. False where there are none.
+  /// Prepares products of 16-bit floats. Returns false if oneDNN has none.
   bool prepare_low_precision() {
     const auto sizes = [](int64_t tile, int64_t all) {
       return std::array{std::min(tile, all), all % std::max<int64_t>(1, tile)};
@@ -119,7 +121,8 @@ class Product {
     return true;
   }
 
-  /// Rows that span the whole width need no buffer: the product's row stride is the same.
+  /// Returns true if no buffer is needed because tiles span all columns: the rows of the product
+  /// and of the output then have the same stride.
   bool direct() const {
     return tiling_.columns == 1 && tiling_.depth == 1 && !sgd_ && !epilogue_.low_precision;
   }
@@ -155,11 +158,11 @@ class Product {
     const std::byte *a = nullptr, *b = nullptr;
     std::byte* out = nullptr;
     const float* bias = nullptr;
-    T* workspace = nullptr;  // tiles not made where they belong, then each worker's scratch
+    T* workspace = nullptr;  // tiles that are not computed in place, then workers' scratch
     float rate = 0;
   };
   struct Tile {
-    int64_t a, b, out;  // where it starts, in elements
+    int64_t a, b, out;  // the offset of the tile, in elements
     int64_t column;
     int64_t m, n;
   };
@@ -167,7 +170,7 @@ class Product {
   int64_t batches() const { return static_cast<int64_t>(starts_.size()); }
   int64_t tiles() const { return batches() * tiling_.rows * tiling_.columns; }
 
-  /// Of the tiles in the workspace.
+  /// Returns the number of elements of the tiles in the workspace.
   int64_t tile_elements() const {
     const int64_t buffers = direct()            ? 0
                             : tiling_.depth > 1 ? tiles() * tiling_.depth
@@ -175,7 +178,7 @@ class Product {
     return buffers * tiling_.m * tiling_.n;
   }
 
-  /// Elements that a worker's product needs.
+  /// Returns the number of elements that a worker's product needs.
   static int64_t scratch() { return std::is_same_v<T, double> ? kDoubleProductScratch : 0; }
 
   Tile tile_at(int64_t index) const {
@@ -191,7 +194,8 @@ class Product {
             std::min(tiling_.n, n_ - column)};
   }
 
-  /// product[tile.m, tile.n], rows tiling_.n apart, from K in [first, first + depth).
+  /// Computes product[tile.m, tile.n], whose rows are tiling_.n apart, from K in [first, first +
+  /// depth).
   void multiply(const Operands& operands, const Tile& tile, int64_t first, int64_t depth,
                 int worker, T* product) const {
     if (depth == 0) {
@@ -223,11 +227,12 @@ class Product {
     return transpose ? DoubleMatrix{data, 1, row} : DoubleMatrix{data, row, 1};
   }
 
-  /// How far rows of a and b as they are stored lie apart.
+  /// The distances between the stored rows of a and of b.
   int64_t row_of_a() const { return transpose_a_ ? m_ : k_; }
   int64_t row_of_b() const { return transpose_b_ ? k_ : n_; }
 
-  /// Rows [first, last) of the tile: from `product`, its own rows tiling_.n apart, to the output.
+  /// Writes rows [first, last) of the tile from `product`, whose rows are tiling_.n apart, to the
+  /// output.
   void finish(const Operands& operands, const Tile& tile, int64_t first, int64_t last,
               T* product) const {
     const float* bias = operands.bias ? operands.bias + tile.column : nullptr;
@@ -249,7 +254,8 @@ class Product {
     }
   }
 
-  /// Parts of K beside each other in the workspace, then summed in order, some rows at a time.
+  /// Computes partial sums over K next to each other in the workspace, then adds them in order,
+  /// some rows at a time.
   void launch_deep(const Operands& operands) const {
     const int64_t size = tiling_.m * tiling_.n;
     parallel_for(threads_, tiles() * tiling_.depth, [&](int64_t part, int worker) {
@@ -271,7 +277,7 @@ class Product {
   }
 
   Epilogue epilogue_;
-  std::optional<SgdScales> sgd_;  // where a variable is updated by the product
+  std::optional<SgdScales> sgd_;  // set if the product updates a variable
   bool low_precision_;
   int threads_;
   bool transpose_a_ = false, transpose_b_ = false;
@@ -281,7 +287,7 @@ class Product {
   std::shared_ptr<LowPrecisionProducts> low_precision_products_;
 };
 
-/// The update that is the only epilogue op, where it is.
+/// Returns the update if it is the only epilogue op, or nothing.
 std::optional<SgdScales> sgd_scales_of(const Request& request) {
   const std::vector<plan::EpilogueOp>& epilogue = request.step.epilogue;
   if (epilogue.size() != 1 || epilogue.front().op->epilogue != ops::Epilogue::kUpdate) return {};

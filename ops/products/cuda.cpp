@@ -1,4 +1,4 @@
-// matmul: products by the library.
+// The kernel of matmul, which calls the library.
 #include <algorithm>
 #include <string_view>
 #include <utility>
@@ -14,13 +14,13 @@ namespace {
 
 constexpr std::string_view kAside = "aside";
 
-/// What all the starts are multiples of, in bytes; at most a buffer's own 256.
+/// Returns the alignment in bytes that all the starts share, at most the 256 of a buffer.
 uint32_t alignment_of(const std::vector<ProductStart>& starts, const MatmulSpec& spec) {
   uint64_t bits = 256;
   for (const ProductStart& start : starts)
     bits |= static_cast<uint64_t>(start.a | start.b) * size_of(spec.dtype) |
             static_cast<uint64_t>(start.out) * size_of(sum_of(spec.dtype));
-  return static_cast<uint32_t>(bits & -bits);  // the lowest one
+  return static_cast<uint32_t>(bits & -bits);  // the lowest bit that is set
 }
 
 Expected<FusedKernel> find_products(const Products& products, const Epilogue& epilogue,
@@ -36,7 +36,7 @@ Expected<FusedKernel> find_products(const Products& products, const Epilogue& ep
   kernel.workspace = library->workspace;
   kernel.name = library->name;
   kernel.key = libraries.describe(spec);
-  if (spec.aside == Aside::kNothing)  // others were tried when they were fused
+  if (spec.aside == Aside::kNothing)  // a fusion has already validated products with an aside
     kernel.keeps_nan = [=, &driver] { return passes_validation(*library, spec, driver); };
   kernel.launch = [library = *library, starts = products.starts,
                    operand = static_cast<int64_t>(size_of(spec.dtype)),
@@ -79,7 +79,7 @@ Products products_of(const plan::Step& step, DType operands, const Shape& a, con
     return {spec, {{0, 0, 0}}};
   }
   const Shape left = padded(a, rank), right = padded(b, rank);
-  int outer = rank - 2;  // the axes from here on are batched
+  int outer = rank - 2;  // the axes starting with this one are batched
   while (outer > 0 && left[outer - 1] == out[outer - 1] && right[outer - 1] == out[outer - 1])
     --outer;
   spec.a = left.from(outer), spec.b = right.from(outer), spec.out = out.from(outer);

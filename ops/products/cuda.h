@@ -1,4 +1,4 @@
-// What a matmul asks of the library.
+// The description of a matmul as products that the library computes.
 #pragma once
 
 #include <vector>
@@ -9,19 +9,21 @@
 
 namespace flow::cuda {
 
-/// A matmul as equal products.
+/// A matmul as products of equal shape.
 struct Products {
   MatmulSpec spec;
   std::vector<ProductStart> starts;
 };
 
-/// out[..., M, N] = op(a)[..., M, K] op(b)[..., K, N]; leading axes broadcast. Axes that no operand
-/// repeats are one batched product; those before them a product each.
+/// Returns the products of out[..., M, N] = op(a)[..., M, K] op(b)[..., K, N], whose leading axes
+/// broadcast. Trailing batch axes along which no operand repeats form one batched product, and each
+/// index of the axes before them is a separate product.
 Products products_of(const plan::Step& step, DType operands, const Shape& a, const Shape& b,
                      const Shape& out, MathMode math_mode);
 
-/// What the step's product stores or reads aside: an attribute that this backend alone sets. It is
-/// the step's second result or, of a mask that is read, its third operand.
+/// Return and set the step's aside: an array that its product stores or reads in addition. Only
+/// this backend sets the attribute for it. The array is the step's second result or, for a mask
+/// that is read, its third operand.
 Aside aside_of(const plan::Step& step);
 void set_aside(plan::Step& step, Aside aside);
 

@@ -1,5 +1,5 @@
-// Gradients of matrix products; einsum as transposes, sums and matrix products of two operands at a
-// time; and products of vectors as products that broadcast.
+// Gradients of matrix products; the expansion of einsum into transposes, sums and matrix products
+// of two operands at a time; and products of vectors as products that broadcast.
 #include <algorithm>
 #include <map>
 #include <string>
@@ -12,8 +12,8 @@ namespace {
 
 Shape leading_dimensions(const Shape& shape) { return shape.first(shape.rank() - 2); }
 
-/// With dy the gradient of y = a b: da = dy b^T, db = a^T dy; a transposed operand has the
-/// transposed gradient. da comes first, so that a variable b is read no more when db is made.
+/// With dy the gradient of y = a b: da = dy b^T and db = a^T dy. A transposed operand has the
+/// transposed gradient. da comes first, so a variable b is not read after db is computed.
 std::vector<ir::ValueId> matmul_gradient(GradientContext& context) {
   const bool transpose_a = context.node.attributes.get<bool>("transpose_a");
   const bool transpose_b = context.node.attributes.get<bool>("transpose_b");
@@ -42,8 +42,8 @@ std::vector<ir::ValueId> matmul_gradient(GradientContext& context) {
 using ir::ValueId;
 using Integers = std::vector<int64_t>;
 
-/// A tensor with a label for each axis: a letter of the equation, or a digit for an axis of `...`,
-/// the last of which is 7.
+/// A tensor with a label for each axis. A label is a letter of the equation, or a digit for an axis
+/// of `...`, whose last axis is 7.
 struct Labeled {
   ValueId value;
   std::string labels;
@@ -51,7 +51,8 @@ struct Labeled {
 
 bool has(const std::string& labels, char label) { return labels.find(label) != std::string::npos; }
 
-/// The labels of `from` that are (not) among `others`.
+/// Returns the labels of `from` that are among `others` or, if `wanted` is false, those that are
+/// not.
 std::string filtered(const std::string& from, const std::string& others, bool wanted) {
   std::string found;
   for (const char label : from)
@@ -94,7 +95,7 @@ class Einsum {
 
   int64_t elements(const std::string& labels) const { return Shape(extents(labels)).elements(); }
 
-  /// Labels of the operands behind i, and before it.
+  /// Return the labels of the operands after operand i, and of those before it.
   std::string later(size_t i) const {
     std::string labels;
     for (size_t k = i + 1; k < operands_.size(); ++k) labels += operands_[k].labels;
@@ -119,8 +120,8 @@ class Einsum {
     return arrow == std::string::npos ? imply_output() : read_output(text.substr(arrow + 2));
   }
 
-  /// A term with `rank` axes as labels; `...` takes those that have no letter. Nothing after an
-  /// error.
+  /// Returns a term with `rank` axes as labels, or nothing after an error. `...` covers the axes
+  /// that have no letter.
   std::optional<std::string> labels_of(const std::string& term, size_t rank) {
     const size_t dots = term.find("...");
     std::string letters = term;
@@ -150,7 +151,7 @@ class Einsum {
     Integers kept;
     for (int axis = 0; axis < shape.rank(); ++axis) {
       const char label = (*labels)[static_cast<size_t>(axis)];
-      if (label <= '9' && shape[axis] == 1) continue;  // of `...`: it broadcasts
+      if (label <= '9' && shape[axis] == 1) continue;  // an axis of `...`, which broadcasts
       const auto [known, is_new] = extents_.emplace(label, shape[axis]);
       if (!is_new && known->second != shape[axis])
         return bad(fmt::format(
@@ -168,7 +169,7 @@ class Einsum {
     return true;
   }
 
-  /// `...`, then the letters that occur once.
+  /// Sets the output to `...`, followed by the letters that occur once.
   bool imply_output() {
     std::string all, once;
     for (const Labeled& operand : operands_) all += operand.labels;
@@ -187,7 +188,7 @@ class Einsum {
       if (std::ranges::count(*labels, label) > 1)
         return bad(fmt::format("the result names `{}` twice", label));
       if (label <= '9')
-        extents_.emplace(label, 1);  // every operand has size 1 there
+        extents_.emplace(label, 1);  // every operand has size 1 along this axis
       else if (!extents_.contains(label))
         return bad(fmt::format("no operand has an axis `{}`, which the result names", label));
     }
@@ -195,7 +196,7 @@ class Einsum {
     return true;
   }
 
-  /// The axes in that order, of the same labels.
+  /// Returns the operand with its axes in the order of `labels`, which may contain further labels.
   Labeled ordered(const Labeled& of, const std::string& labels) {
     const std::string present = filtered(labels, of.labels, true);
     if (of.labels == present) return of;
@@ -204,8 +205,9 @@ class Einsum {
     return {add("transpose", {of.value}, "transpose", {{"perm", std::move(perm)}}), present};
   }
 
-  /// An operand with a label twice: the elements where both axes are at the same place, which lie
-  /// n + 1 apart in the n * n of both.
+  /// Returns the operand without repeated labels. Of two axes with the same label, it takes the
+  /// elements whose index is the same along both, which are n + 1 apart in the n * n elements of
+  /// both axes.
   Labeled with_diagonals(Labeled operand) {
     for (size_t first = 0; first < operand.labels.size();) {
       const char label = operand.labels[first];
@@ -241,7 +243,7 @@ class Einsum {
             others + label};
   }
 
-  /// The sum over axes that nothing else needs.
+  /// Sums over the axes whose labels are not in `needed`.
   Labeled summed(Labeled operand, const std::string& needed) {
     Integers axes;
     for (size_t axis = 0; axis < operand.labels.size(); ++axis)
@@ -252,7 +254,7 @@ class Einsum {
         filtered(operand.labels, needed, true)};
   }
 
-  /// One operand of a product, as matrices of `rows` and `columns` for each of `batch`.
+  /// One operand of a product as matrices of `rows` and `columns`, one for each index of `batch`.
   struct Matrices {
     ValueId value;
     bool transposed;
@@ -268,7 +270,8 @@ class Einsum {
     return {add("reshape", {moved.value}, "matrices", {{"shape", std::move(shape)}}), transposed};
   }
 
-  /// The product of two operands, summed over labels of both that are not needed.
+  /// Returns the product of two operands, summed over labels that both have and that are not
+  /// needed.
   Labeled contracted(const Labeled& a, const Labeled& b, const std::string& needed) {
     const std::string both = filtered(a.labels, b.labels, true);
     const std::string batch = filtered(both, needed, true), sums = filtered(both, needed, false);
@@ -284,7 +287,7 @@ class Einsum {
     return {add("reshape", {product}, "joined", {{"shape", extents(labels)}}), labels};
   }
 
-  /// Elementwise, or an outer product.
+  /// Computes an elementwise or outer product.
   ValueId multiplied(const Labeled& a, const Labeled& b, const std::string& batch,
                      const std::string& rows, const std::string& columns) {
     Integers left = extents(batch + rows), right = extents(batch);
@@ -301,13 +304,14 @@ class Einsum {
   const LayerContext& context_;
   std::vector<Labeled> operands_;
   std::map<char, int64_t> extents_;
-  std::string dots_;  // of the longest `...`
+  std::string dots_;  // the axes of the longest `...`
   std::string output_;
 };
 
 ValueId expand_einsum(LayerContext& context) { return Einsum(context).expand(); }
 
-/// Both are vectors along the last axis, dot products of equally many elements. Reports others.
+/// Returns true if both operands have vectors along their last axis, and if these vectors have
+/// equally many elements when `equal` is set; otherwise reports an error.
 bool are_vectors(const LayerContext& context, bool equal) {
   for (size_t i = 0; i < 2; ++i) {
     if (context.operand(i).shape.rank() > 0) continue;
@@ -332,7 +336,7 @@ ir::ValueId expand_dot(LayerContext& context) {
                      {{"axis", std::vector<int64_t>{last}}, {"keepdims", false}});
 }
 
-/// The operand with one more axis of size 1, `from_end` axes before the end.
+/// Returns the operand with an additional axis of size 1, `from_end` axes before the end.
 ir::ValueId with_axis(const LayerContext& context, size_t i, std::string_view part, int from_end) {
   std::vector<int64_t> extents = context.operand(i).shape.extents();
   extents.insert(extents.end() - from_end, 1);

@@ -1,4 +1,4 @@
-// Where the products of a matmul, whose leading axes broadcast, begin.
+// The starts of the products of a matmul whose leading axes broadcast.
 #pragma once
 
 #include <utility>
@@ -8,19 +8,20 @@
 
 namespace flow {
 
-/// Where one (batched) product starts, in elements.
+/// The offsets in elements at which one product, or one batched product, begins.
 struct ProductStart {
   int64_t a, b, out;
 };
 
-/// The shape with ones before it, up to `rank` axes.
+/// Returns the shape with ones prepended up to `rank` axes.
 inline Shape padded(const Shape& shape, int rank) {
   std::vector<int64_t> extents(static_cast<size_t>(rank - shape.rank()), 1);
   extents.insert(extents.end(), shape.begin(), shape.end());
   return Shape(std::move(extents));
 }
 
-/// One start for each index of out's axes before `outer`. REQUIRES: shapes of one rank.
+/// Returns one start for each index of the axes of `out` before `outer`. REQUIRES: all shapes have
+/// the same rank.
 inline std::vector<ProductStart> starts_of(const Shape& a, const Shape& b, const Shape& out,
                                            int outer) {
   const auto stride = [](const Shape& shape, int axis) {

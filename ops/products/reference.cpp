@@ -1,17 +1,18 @@
-// Reference: matrix products, leading dimensions broadcast. Sums in double.
+// Reference kernel of matrix products whose leading dimensions broadcast. Sums are computed in
+// double.
 #include "ops/core/reference_loops.h"
 #include "runtime/cpu/backend/families.h"
 
 namespace flow::cpu::reference {
 namespace {
 
-/// out [m, n] = a [m, k] times b [k, n], each perhaps stored transposed.
+/// out [m, n] = a [m, k] times b [k, n]. Each operand may be stored transposed.
 struct Product {
   int64_t m, n, k;
   bool transpose_a, transpose_b;
 };
 
-/// Row i of the product, in double.
+/// Computes row i of the product in double.
 template <typename T>
 void multiply_row(const Product& p, const T* a, const T* b, int64_t i, double* sums) {
   const auto a_at = [&](int64_t k) {
@@ -33,7 +34,7 @@ void multiply_row(const Product& p, const T* a, const T* b, int64_t i, double* s
   }
 }
 
-/// The dimensions before the matrix.
+/// Returns the dimensions before the matrix.
 Shape leading(const Shape& shape) { return shape.first(shape.rank() - 2); }
 
 Kernel prepare_matmul(const Request& request) {

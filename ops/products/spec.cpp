@@ -1,4 +1,4 @@
-// Products of matrices, of vectors, and of tensors by the names of their axes.
+// The records of products of matrices, of vectors, and of tensors by the names of their axes.
 #include "ops/core/families.h"
 
 namespace flow::ops {
@@ -6,12 +6,12 @@ namespace {
 
 Shape leading(const Shape& shape) { return shape.first(shape.rank() - 2); }
 
-/// An operand as the product sees it.
+/// An operand in the terms of the product.
 struct Side {
   Shape batch;     // leading dimensions
   int64_t kept;    // rows of a, columns of b
-  int64_t summed;  // the extent that both share
-  int kept_axis;   // in the operand
+  int64_t summed;  // the extent that both operands share
+  int kept_axis;   // the index of the kept axis in the operand
   int summed_axis;
 };
 
@@ -22,7 +22,7 @@ Side side_of(const Shape& shape, bool summed_last) {
   return {leading(shape), shape[kept], shape[summed], kept, summed};
 }
 
-/// Where the batch axis of an operand lies in the product.
+/// Returns the axis of the product that corresponds to the batch axis of an operand.
 int batch_of(const Operand& operand, const Side& side, int out_axis, const Shape& out) {
   if (operand.batch_axis < 0) return operand.batch_axis;
   if (operand.batch_axis == side.summed_axis) return kBatchReduced;
@@ -31,12 +31,12 @@ int batch_of(const Operand& operand, const Side& side, int out_axis, const Shape
   return out[axis] == operand.shape[operand.batch_axis] ? axis : kBatchReduced;
 }
 
-/// Are rows of the operand summed over, where it has any?
+/// Returns true if the operand has no batch axis, or if the product sums over it.
 bool sums_rows_alone(const Operand& operand, const Side& side) {
   return operand.batch_axis == kNoBatch || operand.batch_axis == side.summed_axis;
 }
 
-/// Which of the two would fit the other way around.
+/// Returns a hint that names the operand that would fit if it were transposed.
 std::string transposing_hint(const Side& left, const Side& right, bool a, bool b) {
   if (left.summed == right.kept) return fmt::format("write `transpose_b: {}`", !b);
   if (left.kept == right.summed) return fmt::format("write `transpose_a: {}`", !a);
@@ -79,7 +79,7 @@ void infer_matmul(Call& call) {
   call.result(call.compute_dtype(), out, batch_axis, summed ? Combine::kSum : Combine::kNone);
 }
 
-/// 2 M N K, for each leading index.
+/// Returns 2 M N K for each leading index.
 double matmul_flops(std::span<const Shape> operands, const Shape& result,
                     const Attributes& attributes) {
   const Shape& a = operands[0];

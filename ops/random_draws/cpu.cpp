@@ -1,11 +1,12 @@
-// Random numbers: functions of (seed, entry, step, element), in arithmetic that devices share.
+// Kernels of random numbers, which are functions of (seed, entry, step, element). All devices share
+// their arithmetic.
 #include "ops/random_draws/cpu_words.h"
 #include "runtime/base/random_values.h"
 #include "runtime/cpu/backend/families.h"
 
 namespace flow::cpu {
 
-// Blocks side by side, so that the rounds are loops over adjacent words.
+// Computes adjacent blocks together, so the rounds are loops over adjacent words.
 FLOW_VECTORIZED void draw_words(PhiloxKey key, uint32_t step, uint32_t pass, uint64_t first,
                                 int64_t blocks, uint32_t* words) {
   constexpr int64_t kBlocks = kRandomWords / 4;
@@ -40,7 +41,7 @@ FLOW_VECTORIZED void draw_words(PhiloxKey key, uint32_t step, uint32_t pass, uin
 namespace fast {
 namespace {
 
-// values[i] of kRandomWords words, in whole blocks.
+// These functions compute values[i] from kRandomWords words, always for whole blocks.
 
 FLOW_VECTORIZED void draw_values(const NormalDraw& draw, const uint32_t* words, double* values) {
   const double mean = draw.mean, stddev = draw.stddev;
@@ -100,7 +101,8 @@ Kernel prepare_bernoulli(const Request& request) {
   });
 }
 
-/// Sums pieces of all rows, then those of each row, then looks for what the words stand for.
+/// Sums the pieces of all rows, then accumulates the pieces of each row, then finds the index that
+/// each word selects.
 template <typename T>
 Launch draw_indices_of(const Request& request, const ops::WeightRows& sizes) {
   return [=, threads = request.threads, source = ops::word_source(request)](

@@ -1,4 +1,4 @@
-// Kernels of elements that each have a Philox word.
+// Helpers for kernels whose elements each use one Philox word.
 #pragma once
 
 #include <algorithm>
@@ -8,17 +8,17 @@
 
 namespace flow::cpu {
 
-/// Words that are drawn at a time: of 64 blocks side by side.
+/// The number of words that are drawn at a time, which is 64 adjacent blocks.
 inline constexpr int64_t kRandomWords = 256;
 
-/// Words of the blocks first ... first + blocks - 1, as philox_block gives them one by one.
-/// REQUIRES: 4 * blocks <= kRandomWords
+/// Draws the words of blocks first ... first + blocks - 1, the same words that philox_block returns
+/// for each block. REQUIRES: 4 * blocks <= kRandomWords
 void draw_words(PhiloxKey key, uint32_t step, uint32_t pass, uint64_t first, int64_t blocks,
                 uint32_t* words);
 
-/// Elements first + k, k < count, of a result: they have words[skipped + k]. `words` are whole
-/// blocks; the rows of a shard need not begin with one. Words behind those of the elements have no
-/// meaning, but can be read up to kRandomWords.
+/// The words of `count` elements of a result, starting with element `first`: element first + k has
+/// words[skipped + k]. `words` contains whole blocks, but the rows of a shard need not begin with a
+/// block. Words after those of the elements have no meaning but can be read, up to kRandomWords.
 struct DrawnWords {
   int64_t first;
   const uint32_t* words;
@@ -27,7 +27,7 @@ struct DrawnWords {
   const uint32_t* own() const { return words + skipped; }
 };
 
-/// Calls take(drawn) for the elements of the piece, some at a time.
+/// Calls take(drawn) for the elements of the piece, up to kRandomWords at a time.
 template <typename Take>
 void for_random_words(const ops::WordSource& source, const Piece& piece, Take take) {
   uint32_t words[kRandomWords] = {};
@@ -41,7 +41,7 @@ void for_random_words(const ops::WordSource& source, const Piece& piece, Take ta
   }
 }
 
-/// A Kernel that calls take(buffers, drawn) for all elements.
+/// Returns a Kernel that calls take(buffers, drawn) for all elements.
 template <typename Take>
 Kernel drawing_kernel(const Request& request, Take take) {
   return elementwise(request, [take, source = ops::word_source(request)](const Piece& piece) {

@@ -1,5 +1,5 @@
-// Random numbers: functions of (seed, entry, step, element), in arithmetic that devices share, so
-// that they are the CPU's.
+// Kernels of random numbers, which are functions of (seed, entry, step, element). Devices share
+// their arithmetic, so the numbers equal those of the CPU.
 #include "ops/core/spec.h"
 #include "ops/random_draws/cuda_count_pass.h"
 #include "ops/random_draws/problem.h"
@@ -11,7 +11,7 @@ namespace {
 
 constexpr int kWordsOfBlock = ops::WordSource::kBlock;
 
-/// y[i] = number k of what the words of its block make. A thread for each block.
+/// y[i] = the number that word k of element i's block produces. Each block of words has a thread.
 template <typename Draw, typename T>
 __global__ void draw_blocks(Draw draw, ops::WordSource source, T* y, int64_t n,
                             const CallBlock* call) {
@@ -24,7 +24,8 @@ __global__ void draw_blocks(Draw draw, ops::WordSource source, T* y, int64_t n,
   }
 }
 
-/// The same, one by one: the rows of a shard need not begin with a block.
+/// Does the same for each element separately, because the rows of a shard need not begin with a
+/// block.
 template <typename Draw, typename T>
 __global__ void draw_elements(Draw draw, ops::WordSource source, T* y, int64_t n,
                               const CallBlock* call) {
@@ -35,7 +36,7 @@ __global__ void draw_elements(Draw draw, ops::WordSource source, T* y, int64_t n
   }
 }
 
-/// A number that depends on the words alone.
+/// A number that depends only on the words.
 template <typename Draw>
 struct OfWords {
   Draw draw;
@@ -44,7 +45,7 @@ struct OfWords {
   }
 };
 
-/// A trial of each element's probability.
+/// A trial with the probability of each element.
 template <typename P>
 struct Trial {
   const P* p;
@@ -99,7 +100,7 @@ Kernel prepare_bernoulli(const Request& request) {
   });
 }
 
-/// A block for each row. ends (rows, pieces).
+/// Draws with one thread block for each row. `ends` is (rows, pieces).
 template <typename T>
 __global__ void draw_from_rows(const T* weights, ops::WeightRows sizes, ops::WordSource source,
                                double* ends, int64_t* indices, const CallBlock* call) {

@@ -1,10 +1,11 @@
-// Random numbers of job files: draws that bear the name of their entry. They have no gradients.
+// Expansion of the random numbers of job files into draws named after their entry. Draws have no
+// gradients.
 #include "compiler/ir/rules.h"
 
 namespace flow::grad {
 namespace {
 
-/// The entry's path names the draw, whoever clones or moves the node.
+/// Names the draw by the entry's path, which stays the same if the node is cloned or moved.
 ir::ValueId draw(LayerContext& context, std::string_view op, ir::ValueId operand,
                  ir::Attributes attributes) {
   attributes.set("consumer", context.name);

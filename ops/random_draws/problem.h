@@ -1,5 +1,5 @@
-// Which random words a step draws, the same on every device: functions of (seed, entry, step,
-// element).
+// The random words that a step draws: functions of (seed, entry, step, element) that are the same
+// on every device.
 #pragma once
 
 #include <cstddef>
@@ -12,24 +12,26 @@
 
 namespace flow::ops {
 
-/// The Philox words of the elements of a step's first result, which are those of the whole batch.
+/// The Philox words of the elements of a step's first result. A shard uses the words of its part of
+/// the whole batch.
 struct WordSource {
-  static constexpr int kBlock = 4;  // words, of as many elements
+  static constexpr int kBlock = 4;  // words in a block, one for each element
 
   PhiloxKey key;
   WholeIndex place;
 
-  /// The block of element `at` of the whole batch.
+  /// Returns the block of element `at` of the whole batch.
   template <typename Call>
   FLOW_HOST_DEVICE PhiloxBlock block(int64_t at, const Call& call) const {
     return philox_block(key, static_cast<uint32_t>(call.step), static_cast<uint64_t>(at / kBlock),
                         static_cast<uint32_t>(call.pass));
   }
-  /// Are four elements that lie together here one block of the whole batch?
+  /// Returns true if every aligned group of four elements of this shard is one block of the whole
+  /// batch.
   bool keeps_blocks() const { return place.per_shard == 0 || place.run % kBlock == 0; }
 };
 
-/// Drawn under the name in the attribute `consumer`.
+/// Returns the source of the words that are drawn under the name in the attribute `consumer`.
 template <typename Request>
 WordSource word_source(const Request& request) {
   const auto& out = request.outputs[0];
@@ -37,7 +39,8 @@ WordSource word_source(const Request& request) {
           whole_index(out.shape, out.batch_axis, request.shards)};
 }
 
-/// Weights (rows, classes), which are summed in so many pieces a row; indices (rows, samples).
+/// The sizes of weights (rows, classes), each row of which is summed in `pieces` pieces, and of
+/// indices (rows, samples).
 struct WeightRows {
   int64_t rows, classes, pieces, samples;
 
@@ -47,7 +50,7 @@ struct WeightRows {
         pieces(ceil_div(classes, kWeightsOfPiece)),
         samples(indices.elements() / rows) {}
 
-  /// Bytes, for the sums.
+  /// Returns the bytes that the sums need.
   size_t workspace() const { return static_cast<size_t>(rows * pieces) * sizeof(double); }
 };
 

@@ -1,4 +1,5 @@
-// Random numbers in graphs: functions of (seed, entry, step, element), as masks of dropout are.
+// The records of random numbers in graphs: functions of (seed, entry, step, element), like the
+// masks of dropout.
 #include <cmath>
 
 #include "ops/core/families.h"
@@ -8,12 +9,12 @@
 namespace flow::ops {
 namespace {
 
-/// The draw has the name that its entry gives it; of a call that no entry made, one of its own.
+/// Names a draw "draw" if no entry of a job file has named it.
 void name_draw(Call& /*call*/, Attributes& attributes) {
   if (!attributes.has("consumer")) attributes.set("consumer", std::string("draw"));
 }
 
-/// A draw like an operand has no shape of its own.
+/// Removes an empty attribute `shape` from a draw that has the shape of its operand.
 void normalize_draw(Call& call, Attributes& attributes) {
   name_draw(call, attributes);
   if (call.operands() == 0) return;
@@ -21,7 +22,7 @@ void normalize_draw(Call& call, Attributes& attributes) {
   if (shape && shape->empty()) attributes.erase("shape");
 }
 
-/// Adds the result. Only a draw like an operand has rows of the batch.
+/// Adds the result. It has rows of the batch only if the draw has the shape of an operand.
 void infer_draw(Call& call) {
   const bool given = call.attributes().has("shape");
   if (call.operands() == 1 && given)
@@ -37,7 +38,7 @@ void infer_draw(Call& call) {
     call.result(call.compute_dtype(), Shape(call.integers("shape")), kNoBatch);
 }
 
-/// Whether a parameter is a finite number of the result's dtype; reports one that is not.
+/// Returns true if a parameter is a finite number of the result's dtype; otherwise reports it.
 bool is_held(Call& call, std::string_view attribute) {
   const auto value = call.attribute<double>(attribute);
   if (std::isfinite(value) && can_hold(call.compute_dtype(), value)) return true;
@@ -76,7 +77,7 @@ void infer_draw_indices(Call& call) {
               batch_beside(weights.batch_axis, last));
 }
 
-/// An op that draws from a distribution with these parameters.
+/// Returns an op that draws from a distribution with these parameters.
 OpSpec draw_spec(std::string_view name, std::string_view doc, std::string_view formula,
                  std::vector<AttributeSpec> parameters, InferRule infer, std::string_view numpy,
                  std::vector<std::string_view> examples) {

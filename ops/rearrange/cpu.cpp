@@ -1,5 +1,5 @@
-// tile: an array repeated along its axes. flip: its elements in reverse order along axes.
-// broadcast_to: an array repeated to a larger shape.
+// Kernels of tile, which repeats an array along its axes; of flip, which reverses the order of
+// elements along axes; and of broadcast_to, which repeats an array to a larger shape.
 #include "runtime/cpu/backend/families.h"
 #include "runtime/cpu/loops/broadcast.h"
 #include "runtime/cpu/loops/operands.h"
@@ -10,7 +10,7 @@ namespace {
 
 using Integers = std::vector<int64_t>;
 
-/// Each axis of the result is two: the copies, and what is copied.
+/// Divides each axis of the result into two: one for the copies, and one for the copied elements.
 Kernel prepare_tile(const Request& request) {
   const TensorDesc &x = request.inputs[0], &y = request.outputs[0];
   const Integers from = strides_of(x), to = strides_of(y);
@@ -23,7 +23,7 @@ Kernel prepare_tile(const Request& request) {
   return copying(request, std::move(axes), 0);
 }
 
-/// The operand is read from its last element on along these axes.
+/// Reads the operand from its last element to its first along the attribute's axes.
 Kernel prepare_flip(const Request& request) {
   const TensorDesc &x = request.inputs[0], &y = request.outputs[0];
   std::vector<int64_t> from = strides_of(x);

@@ -1,5 +1,5 @@
-// tile: an array repeated along its axes. flip: its elements in reverse order along axes.
-// broadcast_to: an array repeated to a larger shape.
+// Kernels of tile, which repeats an array along its axes; of flip, which reverses the order of
+// elements along axes; and of broadcast_to, which repeats an array to a larger shape.
 #include "runtime/cuda/loops/families.h"
 #include "runtime/cuda/loops/kernel.h"
 #include "runtime/cuda/loops/loops.h"
@@ -12,11 +12,11 @@ namespace {
 /// y[i] = x[i mod the extents of x]
 struct Repeats {
   int rank = 0;
-  int64_t x[plan::kMaxRank] = {};                      // extents
-  Divider by_y[plan::kMaxRank], by_x[plan::kMaxRank];  // by extents
+  int64_t x[plan::kMaxRank] = {};                      // the extents of x
+  Divider by_y[plan::kMaxRank], by_x[plan::kMaxRank];  // divide by the extents of y and of x
 };
 
-/// Index holds n.
+/// Repeats x over the n elements of y. REQUIRES: n fits Index.
 template <typename Index, typename T>
 __global__ void repeat(Repeats repeats, const T* x, T* y, int64_t n) {
   for (int64_t i = first_index(); i < n; i += index_step()) {
@@ -49,7 +49,8 @@ Kernel prepare_tile(const Request& request) {
   });
 }
 
-/// Loops over x, read from its last element on along the axes, and over the result.
+/// Returns loops over x, which start at its last element along the attribute's axes, and over the
+/// result.
 ArrayPart flipped(const Request& request) {
   const Shape& x = request.inputs[0].shape;
   const auto& axes = attribute<std::vector<int64_t>>(request, "axes");

@@ -1,5 +1,5 @@
-// Gradients of tile, flip and broadcast_to; and elements in another order, as reshapes, transposes
-// and copies.
+// Gradients of tile, flip and broadcast_to, and the expansion of ops that reorder elements into
+// reshapes, transposes and copies.
 #include "compiler/grad/common.h"
 #include "ops/core/index_text.h"
 #include "ops/core/windows.h"
@@ -9,7 +9,7 @@ namespace {
 
 using Integers = std::vector<int64_t>;
 
-/// The sum over the copies, along one axis after another.
+/// Sums over the copies, one axis at a time.
 std::vector<ir::ValueId> tile_gradient(GradientContext& context) {
   const Shape x = context.value_of(context.operand(0)).shape;
   const Integers multiples = context.node.attributes.get<Integers>("multiples");
@@ -38,21 +38,21 @@ std::vector<ir::ValueId> broadcast_to_gradient(GradientContext& context) {
 
 using ir::ValueId;
 
-/// x as `split`, its axes permuted, as `joined`.
+/// Returns x reshaped to `split`, its axes permuted by `perm`, then reshaped to `joined`.
 ValueId regrouped(const LayerContext& context, Integers split, Integers perm, Integers joined) {
   const ValueId parts = context.reshape("split", context.operands[0], std::move(split));
   const ValueId moved = context.add("transpose", "transpose", {parts}, {{"perm", std::move(perm)}});
   return context.reshape("", moved, std::move(joined));
 }
 
-/// Reports operand 0 unless it is (N, C, H, W).
+/// Returns true if operand 0 is (N, C, H, W); otherwise reports an error.
 bool are_images(const LayerContext& context) {
   ops::Call call = context.call();
   ops::has_rank(call, 0, 4, "(N, C, H, W)");
   return !context.report(call);
 }
 
-/// Reports an extent that is not a multiple of `divisor`.
+/// Returns true if `extent` is a multiple of `divisor`; otherwise reports an error.
 bool divides(const LayerContext& context, int64_t divisor, int64_t extent, std::string_view what) {
   if (extent % divisor == 0) return true;
   context.site().bad_attribute("factor", Diagnosis::kShapeMismatch,
@@ -94,7 +94,7 @@ ValueId expand_roll(LayerContext& context) {
   if (!axis) return {};
   const Shape x = context.operand(0).shape;
   const int64_t n = x[*axis], shift = context.attributes.get<int64_t>("shift");
-  const int64_t first = ((-shift) % n + n) % n;  // what comes to the beginning
+  const int64_t first = ((-shift) % n + n) % n;  // index of the element that moves to the start
   if (first == 0) return context.reshape("", context.operands[0], x.extents());
   const auto part = [&](const char* name, int64_t begin, int64_t end) {
     return context.add("slice", name, {context.operands[0]},

@@ -1,4 +1,4 @@
-// Elements repeated, and in another order.
+// The records of ops that repeat elements or change their order.
 #include <algorithm>
 
 #include "ops/core/families.h"
@@ -38,7 +38,8 @@ void infer_tile(Call& call) {
 
 void normalize_flip(Call& call, Attributes& attributes) { normalize_axes(call, attributes, 0); }
 
-/// A batch axis in reverse order does not count: the padding of a predict batch would come first.
+/// A reversed batch axis is no batch axis of the result, because the padding of a predict batch
+/// would come first.
 void infer_flip(Call& call) {
   const Operand& x = call.operand(0);
   if (!have_axes(call, x.shape)) return;

@@ -1,6 +1,7 @@
-// The steps of recurrent layers and their gradients. Rows depend on nothing but themselves, so that
-// each thread takes some rows through all steps: in each step one product of their states, by
-// oneDNN, then the gates row by row. How many rows depends on shapes alone.
+// Kernels of the steps of recurrent layers and of their gradients. Rows do not depend on each
+// other, so each thread takes some rows through all steps: each step computes one product of the
+// rows' states with oneDNN, then the gates row by row. The number of rows in a group depends only
+// on shapes.
 #include <dnnl.h>
 
 #include <string>
@@ -15,7 +16,7 @@
 namespace flow::cpu::fast {
 namespace {
 
-/// out [m, n] = a [m, k] b [k, n]. Rows of a and out lie a_row and out_row apart.
+/// out [m, n] = a [m, k] b [k, n]. Rows of a are a_row apart, and rows of out are out_row apart.
 void multiply(int64_t m, int64_t n, int64_t k, const float* a, int64_t a_row, const Factor& b,
               float* out, int64_t out_row) {
   must_succeed([&] {
@@ -24,7 +25,7 @@ void multiply(int64_t m, int64_t n, int64_t k, const float* a, int64_t a_row, co
   });
 }
 
-// Gates of all units of a row.
+// The functions below compute the gates of all units of a row.
 
 FLOW_VECTORIZED void lstm_gates(const float* x, float* w, int64_t n, float* c, float* h) {
 #pragma omp simd
@@ -62,7 +63,8 @@ FLOW_VECTORIZED void gru_gates_grad(const float* gate, const float* h_before, co
     dh[j] = gates::gru_grad(gate + j, n, h_before[j], dh[j] + dy[j], d + j, w + j, n);
 }
 
-/// Where the reset gate comes first: of z and n, then, from `u` of r h, of r.
+/// Compute the gradients of a layer whose reset gate comes before the product: first those of z and
+/// n, then, from the gradient `u` of r h, those of r.
 FLOW_VECTORIZED void gru_update_grad(const float* gate, const float* h_before, const float* dy,
                                      int64_t n, float* dh, float* d) {
 #pragma omp simd
@@ -79,7 +81,8 @@ FLOW_VECTORIZED void gru_reset_grad(const float* gate, const float* h_before, co
   }
 }
 
-// A function for each, since not every compiler clones templates for what the CPU has.
+// Each activation gets its own function, because not every compiler clones templates for several
+// instruction sets.
 #define FLOW_RNN(name, kRelu)                                                                  \
   FLOW_VECTORIZED void name##_step(const float* x, const float* w, int64_t n, float* h) {      \
     _Pragma("omp simd") for (int64_t j = 0; j < n; ++j) h[j] = gates::rnn<kRelu>(x[j] + w[j]); \
@@ -98,7 +101,7 @@ FLOW_VECTORIZED void add_row(const float* x, int64_t n, float* y) {
   for (int64_t j = 0; j < n; ++j) y[j] += x[j];
 }
 
-/// gates, weight, h0, c0, lengths -> out, h, c, gates, cells
+/// Computes out, h, c, gates and cells from gates, weight, h0, c0 and lengths.
 Kernel prepare_lstm_steps(const Request& request) {
   StepOrder order(request, 1, 4);
   const int64_t n = order.units;
@@ -122,13 +125,14 @@ Kernel prepare_lstm_steps(const Request& request) {
                      });
 }
 
-/// The gradients of steps from the last one on. dh: of the last state; then of the first one.
+/// Computes the gradients of steps in reverse order. `dh` first contains the gradient of the last
+/// state and finally that of the first state.
 struct BackwardSteps {
-  float *dh, *d, *back;  // rows of n, of `gates` n, of n
+  float *dh, *d, *back;  // rows of n, `gates` * n and n floats
   int64_t gates;
-  size_t out, initial;  // operands
+  size_t out, initial;  // indices of operands
 
-  /// unit(row, place, step) makes the gates' gradients of a row from dh.
+  /// Runs all steps. unit(row, place, step) computes the gradients of a row's gates from dh.
   template <typename Unit>
   void run(const ChunkRun& run, Unit unit) const {
     const int64_t n = run.order.units, width = gates * n;
@@ -156,7 +160,8 @@ struct BackwardSteps {
   }
 };
 
-/// dy, dh, dc, weight, h0, c0, out, gates, cells, lengths -> dgates, previous, dh0, dc0
+/// Computes dgates, previous, dh0 and dc0 from dy, dh, dc, weight, h0, c0, out, gates, cells and
+/// lengths.
 Kernel prepare_lstm_steps_grad(const Request& request) {
   StepOrder order(request, 3, 9);
   const int64_t n = order.units;
@@ -176,7 +181,7 @@ Kernel prepare_lstm_steps_grad(const Request& request) {
       });
 }
 
-/// gates, weight, bias, h0, lengths -> out, h, gates
+/// Computes out, h and gates from gates, weight, bias, h0 and lengths.
 Kernel prepare_gru_steps(const Request& request) {
   StepOrder order(request, 1, 4);
   const int64_t n = order.units;
@@ -207,7 +212,7 @@ Kernel prepare_gru_steps(const Request& request) {
       });
 }
 
-/// dy, dh, weight, h0, out, gates, lengths -> dgates, previous, dh0, hidden
+/// Computes dgates, previous, dh0 and hidden from dy, dh, weight, h0, out, gates and lengths.
 Kernel prepare_gru_steps_grad(const Request& request) {
   StepOrder order(request, 2, 6);
   const int64_t n = order.units;
@@ -268,7 +273,7 @@ bool is_relu(const Request& request) {
   return request.step.attributes.get<std::string>("activation") == "relu";
 }
 
-/// gates, weight, h0, lengths -> out, h
+/// Computes out and h from gates, weight, h0 and lengths.
 Kernel prepare_rnn_steps(const Request& request) {
   StepOrder order(request, 1, 3);
   const int64_t n = order.units;
@@ -288,7 +293,7 @@ Kernel prepare_rnn_steps(const Request& request) {
       });
 }
 
-/// dy, dh, weight, h0, out, lengths -> dgates, previous, dh0
+/// Computes dgates, previous and dh0 from dy, dh, weight, h0, out and lengths.
 Kernel prepare_rnn_steps_grad(const Request& request) {
   StepOrder order(request, 2, 5);
   const int64_t n = order.units;

@@ -1,4 +1,5 @@
-// How threads take the rows of a recurrent layer through its steps: some rows each.
+// Helpers that divide the rows of a recurrent layer among threads; each thread takes some rows
+// through all steps.
 #pragma once
 
 #include <algorithm>
@@ -21,15 +22,17 @@ struct RowChunk {
   int64_t first, count;
 };
 
-/// The rows of a call in chunks, and their lengths.
+/// The rows of a call, divided into chunks, and their lengths.
 class StepOrder : public RecurrentSteps {
  public:
-  /// `weight`, `lengths`: operands; the latter may be left out. Operand 0 has all steps.
+  /// `weight` and `lengths` are indices of operands; operand `lengths` may be missing. Operand 0
+  /// has all steps.
   StepOrder(const Request& request, size_t weight, size_t lengths)
       : RecurrentSteps(request.step.attributes, request.inputs[0].shape,
                        request.inputs[weight].shape),
         lengths_(lengths),
-        // Enough rows for products that pay, and enough chunks for threads.
+        // A chunk has enough rows for efficient products, and there are enough chunks for all
+        // threads.
         chunk_(std::clamp<int64_t>(round_up(ceil_div(rows, 16), 8), 16, 64)) {
     if (lengths_ < request.inputs.size())
       check_.emplace(request, request.inputs[lengths_], steps + 1);
@@ -43,7 +46,7 @@ class StepOrder : public RecurrentSteps {
   int64_t chunks() const { return ceil_div(rows, chunk_); }
   RowChunk chunk(int64_t i) const { return {i * chunk_, std::min(chunk_, rows - i * chunk_)}; }
 
-  /// The steps of a row.
+  /// Returns the number of steps of a row.
   int64_t length(const Buffers& buffers, int64_t row) const {
     if (!check_) return steps;
     return steps_of_length(integer_at(check_->dtype, buffers.inputs[lengths_], row));
@@ -61,7 +64,7 @@ inline void copy_floats(const float* from, int64_t n, float* to) {
 
 inline void clear(float* to, int64_t n) { std::fill_n(to, n, 0.0f); }
 
-/// Writes to an array of all steps that the plan may leave out.
+/// These functions write to an array of all steps, which is null if the plan omits it.
 inline void store_floats(float* all, int64_t place, const float* row, int64_t n) {
   if (all) copy_floats(row, n, all + place * n);
 }
@@ -69,25 +72,26 @@ inline void store_zeros(float* all, int64_t place, int64_t n) {
   if (all) clear(all + place * n, n);
 }
 
-/// The right factor of products, a matrix in rows of `row` elements, or one that is stored
+/// The right factor of products: a matrix whose rows have `row` elements, or such a matrix stored
 /// transposed.
 struct Factor {
   const float* data;
   int64_t row;
   bool transposed;
 
-  /// The part from there on.
+  /// Returns the part that begins at this row and column.
   Factor from(int64_t first_row, int64_t first_column) const {
     return {data + (transposed ? first_column * row + first_row : first_row * row + first_column),
             row, transposed};
   }
 };
 
-/// The recurrent weight (G H, H), by which each step multiplies.
+/// The recurrent weight (G H, H), by which each step multiplies the states.
 class StateWeight {
  public:
-  /// Forward steps multiply by its transpose. oneDNN's product copies a factor that is stored
-  /// transposed in each call, at half the speed for a few rows, so that several steps share a copy.
+  /// Prepares forward steps, which multiply by the transpose of the weight. oneDNN's product copies
+  /// a transposed factor in each call, which halves its speed for few rows, so all steps share one
+  /// copy if there are enough of them.
   StateWeight(const Request& request, size_t operand, int64_t steps)
       : operand_(operand), shape_(request.inputs[operand].shape), transposed_(true) {
     constexpr int64_t kStepsThatPay = 4;
@@ -96,14 +100,14 @@ class StateWeight {
     const std::vector<StridedCopy::Axis> axes = {{units, 1, gates}, {gates, units, 1}};
     transpose_.emplace(sizeof(float), axes, 0, 0);
   }
-  /// Gradients multiply by the weight itself.
+  /// Prepares gradients, which multiply by the weight itself.
   StateWeight(const Request& request, size_t operand)
       : operand_(operand), shape_(request.inputs[operand].shape), transposed_(false) {}
 
   size_t bytes() const {
     return transpose_ ? static_cast<size_t>(shape_.elements()) * sizeof(float) : 0;
   }
-  /// `space`: of bytes().
+  /// Returns the factor. `space` has bytes() bytes.
   Factor prepare(int threads, const Buffers& buffers, std::byte* space) const {
     if (!transpose_) return {input<float>(buffers, operand_), shape_[1], transposed_};
     transpose_->run(threads, buffers.inputs[operand_], space);
@@ -117,10 +121,11 @@ class StateWeight {
   std::optional<StridedCopy> transpose_;
 };
 
-/// What threads work with: rows of floats side by side, for each row of a chunk, and the weight.
+/// The working memory of threads: arrays of floats with one row for each row of a chunk, and the
+/// weight, which all threads share.
 class Scratch {
  public:
-  /// `widths`: of the rows of each array.
+  /// `widths` contains the row width of each array.
   Scratch(const Request& request, const StepOrder& order, std::initializer_list<int64_t> widths,
           StateWeight weight)
       : workers_(std::min<int64_t>(request.threads, order.chunks())), weight_(std::move(weight)) {
@@ -129,7 +134,7 @@ class Scratch {
       floats_ += round_up(order.most_rows() * width, 16);
     }
   }
-  /// Array i of a worker.
+  /// Returns array i of a worker.
   float* at(const Buffers& buffers, int worker, size_t i) const {
     return reinterpret_cast<float*>(buffers.workspace) + worker * floats_ + starts_[i];
   }
@@ -146,15 +151,16 @@ class Scratch {
   StateWeight weight_;
 };
 
-/// What the rows of a chunk make in a step, `stride` apart, and the result of all steps that keeps
-/// the first `width` of each, unless nobody reads it.
+/// The rows, `stride` apart, that a chunk computes in a step, and the index of the result of all
+/// steps that stores the first `width` elements of each row. Nothing is stored if no code reads the
+/// result.
 struct KeptRows {
   size_t result;
   const float* rows;
   int64_t stride, width;
 };
 
-/// One launch of one chunk.
+/// One chunk in one launch.
 struct ChunkRun {
   const Buffers& buffers;
   const StepOrder& order;
@@ -162,14 +168,14 @@ struct ChunkRun {
   Factor weight;
 
   int64_t length(int64_t row) const { return order.length(buffers, rows.first + row); }
-  /// Does any row of the chunk have a step?
+  /// Returns true if any row of the chunk has the step.
   bool any(int64_t step) const {
     for (int64_t row = 0; row < rows.count; ++row)
       if (step < length(row)) return true;
     return false;
   }
-  /// active(row of the chunk, its place) for rows that have the step; idle(row, place) for others,
-  /// whose place lies behind their last.
+  /// Calls active(row of the chunk, its place) for rows that have the step, and idle(row, place)
+  /// for the other rows, whose place is after their last step.
   template <typename Active, typename Idle>
   void for_rows(int64_t step, Active active, Idle idle) const {
     for (int64_t row = 0; row < rows.count; ++row) {
@@ -180,7 +186,8 @@ struct ChunkRun {
         idle(row, at * order.steps + step);
     }
   }
-  /// The same where active rows are kept, and others as zeros.
+  /// Does the same, and then stores the rows in `kept` for active rows and zeros for the other
+  /// rows.
   template <typename Active>
   void for_rows(int64_t step, std::initializer_list<KeptRows> kept, Active active) const {
     for_rows(
@@ -198,7 +205,7 @@ struct ChunkRun {
   void for_active(int64_t step, Active active) const {
     for_rows(step, active, [](int64_t, int64_t) {});
   }
-  /// Of an operand (N, H), this chunk's.
+  /// Return this chunk's part of an operand or result (N, H).
   const float* state(size_t i) const { return input<float>(buffers, i) + rows.first * order.units; }
   float* state_result(size_t i) const {
     return buffers.outputs.size() > i && buffers.outputs[i]
@@ -214,15 +221,16 @@ struct ChunkRun {
   void save(const float* from, size_t i) const {
     if (float* to = state_result(i)) copy_floats(from, floats(), to);
   }
-  /// What a state was before a step of a row: a result of the step before it, in `all`, or the
-  /// first state, operand `initial`.
+  /// Returns a row's state before a step: the result of the previous step in `all`, or the initial
+  /// state in operand `initial`.
   const float* before(const float* all, size_t initial, int64_t row, int64_t step) const {
     if (step == 0) return state(initial) + row * order.units;
     return all + order.place(rows.first + row, step - 1, length(row)) * order.units;
   }
 };
 
-/// A kernel that calls run(ChunkRun, worker) for all chunks.
+/// Returns a kernel that calls run(ChunkRun, array) for all chunks, where array(i) is array i of
+/// the worker.
 template <typename Run>
 Kernel over_chunks(const Request& request, StepOrder order, Scratch scratch, Run run) {
   Kernel kernel;

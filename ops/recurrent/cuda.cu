@@ -1,5 +1,6 @@
-// The steps of recurrent layers and their gradients: in each step a product of all rows' states, by
-// the library, and one kernel for the gates. Most layers are one call of the library instead.
+// Kernels of the steps of recurrent layers and of their gradients: each step computes one product
+// of all rows' states with the library, then runs one kernel for the gates. Most layers are a
+// single call of the library instead.
 #include <algorithm>
 #include <string>
 #include <vector>
@@ -15,7 +16,7 @@
 namespace flow::cuda {
 namespace {
 
-/// One launch of steps, of elements T.
+/// One launch of all steps, with elements of type T.
 template <typename T>
 struct StepsRun {
   const StepOrder& order;
@@ -25,7 +26,7 @@ struct StepsRun {
 
   T* array(size_t offset) const { return reinterpret_cast<T*>(buffers.workspace + offset); }
   const T* in(size_t i) const { return input<T>(buffers, i); }
-  /// Null where nobody reads it.
+  /// Returns null if no code reads the result.
   T* out(size_t i) const { return i < buffers.outputs.size() ? output<T>(buffers, i) : nullptr; }
   int64_t elements() const { return order.rows * order.units; }
   void copy(T* to, const T* from) const {
@@ -43,10 +44,12 @@ struct StepsRun {
   }
 };
 
-/// What launches of all kinds of steps share: the order, a check of lengths, products and memory.
+/// The parts that launches of all kinds of steps share: the order of rows and steps, a check of
+/// lengths, products and memory.
 class StepsRequest {
  public:
-  /// `weight`, `lengths`: operands; the latter may be left out. Operand 0 has all steps.
+  /// `weight` and `lengths` are indices of operands; operand `lengths` may be missing. Operand 0
+  /// has all steps.
   StepsRequest(const Request& request, size_t weight, size_t lengths)
       : request_(request),
         lengths_(lengths),
@@ -58,8 +61,8 @@ class StepsRequest {
   const StepOrder& order() const { return order_; }
   DType dtype() const { return request_.inputs[0].dtype; }
 
-  /// out [N, n] = a [N, k] b, with b stored as [n, k] where `transpose` says so, else as [k, n];
-  /// `offset`: of b in the weight, in elements.
+  /// Returns the product out [N, n] = a [N, k] b. b is stored as [n, k] if `transpose` is set, and
+  /// as [k, n] otherwise. `offset` is the offset of b in the weight, in elements.
   LibraryKernel product(int64_t n, int64_t k, bool transpose, int64_t offset = 0) {
     MatmulSpec spec{
         dtype(), {order_.rows, k}, transpose ? Shape{n, k} : Shape{k, n}, {order_.rows, n}};
@@ -74,15 +77,15 @@ class StepsRequest {
     return *found;
   }
 
-  /// The offset in the workspace of an array (N, width).
+  /// Reserves an array (N, width) and returns its offset in the workspace.
   size_t array(int64_t width) {
     const size_t at = array_bytes_;
     array_bytes_ += round_up(static_cast<size_t>(order_.rows * width) * size_of(dtype()), 256);
     return at;
   }
 
-  /// A kernel that calls body(StepsRun<T>) behind the check, T being the dtype of the call. Library
-  /// kernels have the workspace behind the arrays.
+  /// Returns a kernel that calls body(StepsRun<T>) after the check of lengths, where T is the dtype
+  /// of the call. The workspace of library kernels follows the arrays.
   template <typename Body>
   Kernel kernel(Body body) const {
     return visit_float(dtype(), [&]<typename T>(T) {
@@ -115,7 +118,7 @@ class StepsRequest {
   std::string name_;
 };
 
-/// gates, weight, h0, c0, lengths -> out, h, c, gates, cells
+/// Computes out, h, c, gates and cells from gates, weight, h0, c0 and lengths.
 Kernel prepare_lstm_steps(const Request& request) {
   if (is_library_layer(request.step)) return prepare_library_layer(request);
   StepsRequest steps(request, 1, 4);
@@ -137,7 +140,8 @@ Kernel prepare_lstm_steps(const Request& request) {
   });
 }
 
-/// dy, dh, dc, weight, h0, c0, out, gates, cells, lengths -> dgates, previous, dh0, dc0
+/// Computes dgates, previous, dh0 and dc0 from dy, dh, dc, weight, h0, c0, out, gates, cells and
+/// lengths.
 Kernel prepare_lstm_steps_grad(const Request& request) {
   if (is_library_layer(request.step)) return prepare_library_layer_grad(request);
   StepsRequest steps(request, 3, 9);
@@ -161,7 +165,7 @@ Kernel prepare_lstm_steps_grad(const Request& request) {
   });
 }
 
-/// gates, weight, bias, h0, lengths -> out, h, gates
+/// Computes out, h and gates from gates, weight, bias, h0 and lengths.
 Kernel prepare_gru_steps(const Request& request) {
   if (is_library_layer(request.step)) return prepare_library_layer(request);
   StepsRequest steps(request, 1, 4);
@@ -188,7 +192,7 @@ Kernel prepare_gru_steps(const Request& request) {
   });
 }
 
-/// dy, dh, weight, h0, out, gates, lengths -> dgates, previous, dh0, hidden
+/// Computes dgates, previous, dh0 and hidden from dy, dh, weight, h0, out, gates and lengths.
 Kernel prepare_gru_steps_grad(const Request& request) {
   if (is_library_layer(request.step)) return prepare_library_layer_grad(request);
   StepsRequest steps(request, 2, 6);
@@ -218,7 +222,7 @@ Kernel prepare_gru_steps_grad(const Request& request) {
   });
 }
 
-/// gates, weight, h0, lengths -> out, h
+/// Computes out and h from gates, weight, h0 and lengths.
 Kernel prepare_rnn_steps(const Request& request) {
   if (is_library_layer(request.step)) return prepare_library_layer(request);
   StepsRequest steps(request, 1, 3);
@@ -238,7 +242,7 @@ Kernel prepare_rnn_steps(const Request& request) {
   });
 }
 
-/// dy, dh, weight, h0, out, lengths -> dgates, previous, dh0
+/// Computes dgates, previous and dh0 from dy, dh, weight, h0, out and lengths.
 Kernel prepare_rnn_steps_grad(const Request& request) {
   if (is_library_layer(request.step)) return prepare_library_layer_grad(request);
   StepsRequest steps(request, 2, 5);

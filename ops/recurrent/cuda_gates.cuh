@@ -1,4 +1,5 @@
-// The gates of recurrent layers on the device, a thread for each unit of a row in one step.
+// Device kernels for the gates of recurrent layers, with a thread for each unit of a row in one
+// step.
 #pragma once
 
 #include "ops/recurrent/problem.h"
@@ -8,7 +9,7 @@
 namespace flow::cuda {
 
 struct StepOrder : RecurrentSteps {
-  Integers lengths{nullptr, DType::kInt32};  // without data: all rows have all steps
+  Integers lengths{nullptr, DType::kInt32};  // no data if all rows have all steps
 
   explicit StepOrder(const RecurrentSteps& of) : RecurrentSteps(of) {}
 
@@ -17,7 +18,7 @@ struct StepOrder : RecurrentSteps {
   }
 };
 
-/// A unit of a row in a step.
+/// One unit of a row in one step.
 struct UnitStep {
   __device__ UnitStep(const StepOrder& order, int64_t i, int64_t step_number)
       : row(i / order.units), unit(i % order.units), step(step_number) {
@@ -28,26 +29,26 @@ struct UnitStep {
   }
 
   int64_t row, unit, step;
-  bool active;     // else its place lies behind the row's last
-  int64_t place;   // in (N, T)
-  int64_t before;  // the place of the step before, where there is one
+  bool active;     // if false, the place is after the row's last step
+  int64_t place;   // the index in (N, T)
+  int64_t before;  // the place of the previous step, if there is one
 };
 
-/// Element j of entry `at` of an array that may be left out; gates lie n apart.
+/// Writes element j of entry `at` of an array, which is null if the plan omits it.
 template <typename T>
 __device__ void store(T* all, int64_t at, int64_t width, int64_t j, T value) {
   if (all) all[at * width + j] = value;
 }
 
-/// Gate k of n values apart, for each of kCount.
+/// Writes the first kCount gates, which are n values apart.
 template <int kCount, typename T>
 __device__ void store_gates(T* all, int64_t at, int64_t width, int64_t n, int64_t j,
                             const T* gate) {
   for (int64_t k = 0; k < kCount; ++k) store(all, at, width, k * n + j, gate[k]);
 }
 
-/// Arrays of the steps of an LSTM. h, c: the states (N, H); w: what the state makes of the gates,
-/// (N, 4 H).
+/// The arrays of one step of an LSTM. h and c are the states (N, H); w is the states' contribution
+/// to the gates, (N, 4 H).
 template <typename T>
 struct LstmStep {
   const T *x, *w;
@@ -76,9 +77,10 @@ __global__ void lstm_step(StepOrder order, int64_t step, LstmStep<T> of) {
   }
 }
 
-/// dh: of the last state of each row. dc: of the cell state that the step made; then of the one
-/// before. d: of the gates, (N, 4 H), 0 for rows without the step. back: the product of the step
-/// above, which is dh of its rows.
+/// The arrays of one step of an LSTM's gradient. dh is the gradient of each row's last state. dc is
+/// the gradient of the cell state that the step computed, and is replaced by that of the previous
+/// cell state. d is the gradient of the gates, (N, 4 H), and 0 for rows without the step. back is
+/// the product that the next step computed, which is the gradient of the states of its rows.
 template <typename T>
 struct LstmStepGrad {
   const T *dy, *dh, *h0, *c0, *out, *gates, *cells, *back;
@@ -86,8 +88,8 @@ struct LstmStepGrad {
   T *dgates, *previous;
 };
 
-/// The gradient of the state that a step made: what came with its row where it is the row's last,
-/// else the product of the step above.
+/// Returns the gradient of the state that a step computed: the row's dh if the step is the row's
+/// last one, and otherwise the product of the next step.
 template <typename T>
 __device__ T state_grad(const StepOrder& order, const UnitStep& at, int64_t i, const T* back,
                         const T* dh) {
@@ -114,16 +116,17 @@ __global__ void lstm_step_grad(StepOrder order, int64_t step, LstmStepGrad<T> of
   }
 }
 
-/// w: what the state makes of r, z, n, (N, 3 H); rh: r h.
+/// The arrays of one step of a GRU. w is the states' contribution to r, z and n, (N, 3 H), or only
+/// to r and z, (N, 2 H), if the reset gate comes before the product; rh is r h.
 template <typename T>
 struct GruStep {
   const T *x, *bias;
   T *w, *h, *rh;
   T *out, *gates;
-  bool linear;  // the reset gate comes behind the product
+  bool linear;  // the reset gate comes after the product
 };
 
-/// Where the reset gate comes first: r and z in w, and r h.
+/// Computes r and z in w, and r h, for layers whose reset gate comes before the product.
 template <typename T>
 __global__ void gru_reset(StepOrder order, int64_t step, GruStep<T> of) {
   const int64_t n = order.units;
@@ -132,7 +135,7 @@ __global__ void gru_reset(StepOrder order, int64_t step, GruStep<T> of) {
     const int64_t j = at.unit;
     T rh = 0;
     if (at.active) {
-      // The product has r and z alone.
+      // The product contains only r and z.
       rh = gates::gru_reset(of.x + at.place * 3 * n + j, n, of.bias + j, n,
                             of.w + at.row * 2 * n + j, n, of.h[i]);
     }
@@ -140,7 +143,8 @@ __global__ void gru_reset(StepOrder order, int64_t step, GruStep<T> of) {
   }
 }
 
-/// `next`: W_n (r h), where the reset gate comes first.
+/// Computes the new states. `next` is W_n (r h) if the reset gate comes before the product, and
+/// otherwise unused.
 template <typename T>
 __global__ void gru_step(StepOrder order, int64_t step, GruStep<T> of, const T* next) {
   const int64_t n = order.units, saved = of.linear ? 4 : 3;
@@ -167,8 +171,9 @@ __global__ void gru_step(StepOrder order, int64_t step, GruStep<T> of, const T* 
   }
 }
 
-/// dh: of the state that the step made; then what of it goes past the gates. d: of what the state
-/// makes of the gates that come back in the product of `back`.
+/// The arrays of one step of a GRU's gradient. dh is the gradient of the state that the step
+/// computed, and is replaced by the part of it that bypasses the gates. d is the gradient of the
+/// states' contribution to the gates; its product with the weight is `back`.
 template <typename T>
 struct GruStepGrad {
   const T *dy, *h0, *out, *gates, *back;
@@ -187,7 +192,8 @@ __global__ void gru_step_grad(StepOrder order, int64_t step, GruStepGrad<T> of, 
     if (at.active) {
       const T* gate = of.gates + at.place * saved * n + j;
       before = step == 0 ? of.h0[i] : of.out[at.before * n + j];
-      // What went past the gates of the step above, and what came back through them.
+      // The sum of the gradients that bypassed the gates of the next step and that went through
+      // them.
       const bool last = step + 1 >= order.length(at.row);
       const T total = of.dh[i] + (last ? T(0) : of.back[i]) + of.dy[at.place * n + j];
       of.dh[i] = of.linear ? gates::gru_grad(gate, n, before, total, x, w, 1)
@@ -208,7 +214,8 @@ __global__ void gru_step_grad(StepOrder order, int64_t step, GruStepGrad<T> of, 
   }
 }
 
-/// Where the reset gate comes first: of r, from u, that of r h.
+/// Computes the gradient of r from the gradient `u` of r h, for layers whose reset gate comes
+/// before the product.
 template <typename T>
 __global__ void gru_reset_grad(StepOrder order, int64_t step, GruStepGrad<T> of, const T* u) {
   const int64_t n = order.units;
@@ -276,8 +283,9 @@ __global__ void rnn_step_grad(StepOrder order, int64_t step, RnnStepGrad<T> of) 
   }
 }
 
-/// dh of the first state: of rows without a step what came with it, of others what the first step
-/// gave back, and with `past` what went past its gates.
+/// Computes the gradient of the initial state. A row without steps keeps its dh; for other rows,
+/// dh0 is the gradient that went through the gates of the first step plus, if `past` is set, the
+/// gradient that bypassed them.
 template <typename T>
 __global__ void first_state_grad(StepOrder order, const T* dh, const T* back, bool past, T* dh0) {
   for (int64_t i = first_index(); i < order.rows * order.units; i += index_step()) {

@@ -1,4 +1,5 @@
-// Packs weights for the library's recurrent layers, and unpacks their gradients.
+// Calls of the library's recurrent layers, including packing of weights and unpacking of their
+// gradients.
 #include "ops/recurrent/cuda_library.h"
 
 #include <array>
@@ -18,7 +19,8 @@ constexpr std::string_view kInputBias = "input_bias", kRecurrentBias = "recurren
 
 size_t in_whole_blocks(size_t bytes) { return round_up(bytes, 256); }
 
-/// Parts that lie one behind the other, both there and here, are copied as one.
+/// Merges parts that are adjacent both in the plan's tensors and in the library's memory, so one
+/// copy is enough for them.
 std::vector<WeightPart> merge_parts(const std::vector<WeightPart>& layout) {
   std::vector<WeightPart> parts;
   for (const WeightPart& part : layout) {
@@ -33,7 +35,7 @@ std::vector<WeightPart> merge_parts(const std::vector<WeightPart>& layout) {
   return parts;
 }
 
-/// Of a step that calls the library. `all`: a tensor (N, T, H).
+/// Returns the description of a step that calls the library. `all` is a tensor (N, T, H).
 RecurrentSpec library_spec(const Request& request, RecurrentSpec::Pass pass, const TensorDesc& all,
                            const TensorDesc& x) {
   RecurrentSpec spec{pass,         library_cell(request.step).value(),
@@ -46,7 +48,7 @@ RecurrentSpec library_spec(const Request& request, RecurrentSpec::Pass pass, con
   return spec;
 }
 
-/// Takes operands one by one.
+/// Returns the operands one by one.
 class OperandReader {
  public:
   explicit OperandReader(std::span<std::byte* const> all) : all_(all) {}
@@ -58,7 +60,7 @@ class OperandReader {
   size_t at_ = 0;
 };
 
-/// Weights and biases of the plan, by WeightPart::Tensor.
+/// The plan's weights and biases, indexed by WeightPart::Tensor.
 using WeightTensors = std::array<std::byte*, 4>;
 
 Kernel unlaunched(const RecurrentKernel& library, size_t own_workspace) {

@@ -1,4 +1,4 @@
-// Recurrent layers by the library.
+// Recurrent layers that the library computes.
 #pragma once
 
 #include <cstddef>
@@ -10,27 +10,30 @@
 
 namespace flow::cuda {
 
-// The backend replaces steps that read products of all steps' input by a call of the library on the
-// input itself, and the step of their gradients and the products behind it by another. Such a step
-// keeps its op, and its operands and results are others. `reserve`: bytes that the forward pass
-// keeps for the gradients. A cell without c lacks c0 and dc; a result that nobody reads, or a bias
-// that the layer lacks, is an invalid tensor or is left out.
+// The backend replaces the steps of a layer, and the products of its input, by one step that calls
+// the library with the input itself. It also replaces the step of the gradients, and the products
+// after it, by one call. Such a step keeps its op but has other operands and results. `reserve`
+// contains the bytes that the forward pass stores for the gradients. A cell without c has no c0 and
+// dc. A result that no code reads, or a bias that the layer lacks, is an invalid tensor or is
+// missing.
 //
 //   forward:    x, weight_ih, weight_hh, h0, [c0], [bias_ih], [bias_hh] -> out, h, [c], [reserve]
 //   gradients:  dy, dh, [dc], h0, [c0], out, reserve, x
 //               -> dx, dh0, dc0, dweight_ih, dweight_hh, dbias_ih, dbias_hh
 
-/// Makes the step, whose inputs and outputs are those above, a call of the library.
+/// Turns the step, whose inputs and outputs must be those above, into a call of the library.
 void set_library_layer(plan::Step& step, const RecurrentSpec& spec);
 bool is_library_layer(const plan::Step& step);
 
-/// The cell that a step of the plan computes. Or why the library does not compute it.
+/// Returns the cell that a step of the plan computes, or the reason why the library cannot compute
+/// it.
 Expected<RecurrentSpec::Cell> library_cell(const plan::Step& step);
 
-/// The size of `reserve`: the weights, in the library's layout, and what the library keeps.
+/// Returns the size of `reserve`, which contains the weights in the library's layout and the data
+/// that the library stores.
 size_t reserve_bytes(const RecurrentKernel& kernel);
 
-/// REQUIRES: is_library_layer(request.step), of the forward pass; of the gradients.
+/// Prepare the forward pass and the gradients. REQUIRES: is_library_layer(request.step).
 Kernel prepare_library_layer(const Request& request);
 Kernel prepare_library_layer_grad(const Request& request);
 

@@ -1,4 +1,5 @@
-// Recurrent layers: a product of all steps' input, then the steps; and the gradients of steps.
+// Expansion of recurrent layers into a product of all steps' input, followed by the steps; and the
+// gradients of steps.
 #include <string>
 #include <utility>
 #include "compiler/grad/common.h"
@@ -9,13 +10,13 @@ namespace {
 using ir::ValueId;
 using Extents = std::vector<int64_t>;
 
-/// What tells the three layers apart.
+/// The properties in which the three kinds of layers differ.
 struct CellType {
-  std::string_view steps;  // the op
+  std::string_view steps;  // the name of the op
   int64_t gates;
-  bool has_cell = false;            // its state has a second part, c
-  bool has_own_bias = false;        // W h has a bias of its own
-  std::string_view attribute = {};  // of the steps, that the layer has too
+  bool has_cell = false;            // the state has a second part, c
+  bool has_own_bias = false;        // W h has a separate bias
+  std::string_view attribute = {};  // an attribute that the layer and its steps share
 };
 
 constexpr CellType kLstm{.steps = "lstm_steps", .gates = 4, .has_cell = true};
@@ -23,7 +24,7 @@ constexpr CellType kGru{
     .steps = "gru_steps", .gates = 3, .has_own_bias = true, .attribute = "linear_before_reset"};
 constexpr CellType kRnn{.steps = "rnn_steps", .gates = 1, .attribute = "activation"};
 
-/// Operands of the layers.
+/// The indices of the layers' operands.
 enum : size_t { kLengths = 1, kInitialH = 2, kInitialC = 3 };
 
 class RecurrentLayer {
@@ -76,7 +77,7 @@ class RecurrentLayer {
     return lengths && check(kInitialH) && check(kInitialC) && check_dropout();
   }
 
-  /// Dropout is between layers.
+  /// Reports a dropout rate for a single layer, because dropout is applied only between layers.
   bool check_dropout() const {
     if (rate_ == 0 || layers_ > 1) return true;
     context_.site().bad_attribute(
@@ -116,7 +117,7 @@ class RecurrentLayer {
     return values.size() == 1 ? values[0] : context_.add("concat", part, values, {{"axis", axis}});
   }
 
-  /// One layer in one direction. `name`: what its variables end in, "_l0".
+  /// Adds one layer in one direction. `name` is the suffix of its variables, such as "_l0".
   ValueId add_steps(ValueId sequence, const std::string& name, bool reverse) {
     if (!sequence.valid()) return {};
     const Shape x = context_.graph()[sequence].shape;
@@ -170,7 +171,7 @@ class RecurrentLayer {
     return context_.fill(part, 0, Shape(std::move(shape)), context_.compute_dtype());
   }
 
-  /// Of the next steps.
+  /// Returns the initial state of the next steps to be added.
   ValueId initial_state(size_t operand) {
     const std::string part = operand == kInitialH ? "initial_h" : "initial_c";
     if (!has(operand)) return zeros("zero", {input()[0], units_});
@@ -186,7 +187,7 @@ class RecurrentLayer {
   std::string direction_;
   bool has_bias_;
   double rate_;
-  std::vector<ValueId> last_h_, last_c_;  // of each layer and direction
+  std::vector<ValueId> last_h_, last_c_;  // one for each layer and direction
 };
 
 template <const CellType& kCell>
@@ -194,34 +195,35 @@ ValueId expand_recurrent(LayerContext& context) {
   return RecurrentLayer(context, kCell).expand();
 }
 
-/// The gradient of result i, or zeros.
+/// Returns the gradient of result i, or zeros if it has none.
 ValueId gradient_or_zeros(GradientContext& context, size_t i) {
   if (context.gradient(i).valid()) return context.gradient(i);
   const ir::Value like = context.value_of(context.result(i));
   return context.fill(0, 0, like.shape, like.dtype, "zeros");
 }
 
-/// The results of the gradient op. `lengths`: the operand of the forward op.
+/// Returns the results of the gradient op. `lengths` is the index of that operand in the forward
+/// op.
 std::vector<ValueId> add_steps_grad(GradientContext& context, std::string_view op,
                                     std::vector<ValueId> operands, size_t lengths) {
   if (lengths < context.node.operands.size()) operands.push_back(context.operand(lengths));
   return context.add_all(op, std::move(operands), context.node.attributes);
 }
 
-/// [N, T, K] as [N T, K]: all steps in one product.
+/// Returns [N, T, K] reshaped to [N T, K], so one product covers all steps.
 ValueId flat_steps(GradientContext& context, size_t operand, ValueId steps) {
   const Shape shape = context.value_of(steps).shape;
   return context.reshape(operand, steps, {shape[0] * shape[1], shape[2]}, "flatten");
 }
 
-/// The gradient of the recurrent weight, or of rows of it: the sum over all steps of `gates`^T
-/// `states`, both flat.
+/// Returns the gradient of the recurrent weight, or of some of its rows: the sum over all steps of
+/// `gates`^T `states`, both of which are flat.
 ValueId weight_gradient(GradientContext& context, ValueId gates, ValueId states,
                         std::string_view part = {}) {
   return context.add("matmul", 1, {gates, states}, {{"transpose_a", true}}, part);
 }
 
-/// The same of all gates, where the gradient is wanted.
+/// Returns the same gradient for all gates, or nothing if no gradient is requested.
 ValueId whole_weight_gradient(GradientContext& context, ValueId gates, ValueId states) {
   if (!context.wanted[1]) return {};
   const ValueId flat_states = flat_steps(context, 1, states);
@@ -253,8 +255,8 @@ std::vector<ValueId> rnn_steps_gradient(GradientContext& context) {
   return gradients;
 }
 
-/// Where the reset gate comes first, the rows of W for the new gate are multiplied by r h, and the
-/// other rows by h.
+/// Returns the gradient of W if the reset gate comes before the product. The rows of W for the new
+/// gate are then multiplied by r h, and the other rows by h.
 ValueId weight_gradient_of_reset_first(GradientContext& context, const std::vector<ValueId>& made) {
   const int64_t units = context.value_of(context.operand(1)).shape[1];
   const ValueId flat = flat_steps(context, 1, made[0]);

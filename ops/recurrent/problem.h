@@ -1,5 +1,6 @@
-// What the steps of recurrent layers and their gradients read of a step of the plan, and the gates
-// of one unit: the same bits on every device, but for what libraries compute.
+// The sizes and row order that the steps of recurrent layers and their gradients read from a step
+// of the plan, and the gates of one unit. Results are bit-identical on every device, except for
+// products computed by libraries.
 #pragma once
 
 #include "ops/core/attributes.h"
@@ -9,20 +10,23 @@
 
 namespace flow {
 
-/// Which row does what in which step. Arrays of all steps are (N, T, ...).
+/// The order in which rows take their steps. Arrays of all steps are (N, T, ...).
 struct RecurrentSteps {
   int64_t rows, steps, units;
   bool reverse;
 
-  /// `all`: of an array of all steps; `weight`: of the recurrent weight (G H, H).
+  /// `all` is the shape of an array of all steps, and `weight` is the shape of the recurrent weight
+  /// (G H, H).
   RecurrentSteps(const ops::Attributes& attributes, const Shape& all, const Shape& weight)
       : rows(all[0]), steps(all[1]), units(weight[1]), reverse(attributes.get<bool>("reverse")) {}
 
-  /// The steps of a row of that length. One out of range stops the run.
+  /// Returns the number of steps of a row with this length. A length that is out of range stops the
+  /// run.
   FLOW_HOST_DEVICE int64_t steps_of_length(int64_t length) const {
     return length < 0 ? 0 : length < steps ? length : steps;
   }
-  /// The number in (N, T) of what a row of that length reads and makes in a step before its length.
+  /// Returns the index in (N, T) that a row of this length reads and writes in a step. REQUIRES:
+  /// step < length.
   FLOW_HOST_DEVICE int64_t place(int64_t row, int64_t step, int64_t length) const {
     return row * steps + (reverse ? length - 1 - step : step);
   }
@@ -30,10 +34,12 @@ struct RecurrentSteps {
 
 namespace gates {
 
-// One unit in one step. Its gates lie `nx`, `nw`, ... apart. x: what the input makes of them, w:
-// what the state makes.
+// The functions below compute one unit in one step. The gates of x are `nx` apart, those of w are
+// `nw` apart, and so on. x is the input's contribution to the gates, and w is the state's
+// contribution.
 
-// What a gate passes back to its sum, from `passed` to its result y.
+// These functions return the gradient of the sum inside a gate from the gradient `passed` of the
+// gate's result y.
 template <typename T>
 FLOW_INLINE T sigmoid_grad(T passed, T y) {
   return passed * y * (T(1) - y);
@@ -43,7 +49,7 @@ FLOW_INLINE T tanh_grad(T passed, T y) {
   return passed * (T(1) - y * y);
 }
 
-/// w: then the gates i, f, g, o.
+/// Replaces w by the gates i, f, g and o, and updates c and h.
 template <typename T>
 FLOW_INLINE void lstm(const T* x, int64_t nx, T* w, int64_t nw, T& c, T& h) {
   w[0] = math::sigmoid(x[0] + w[0]);
@@ -54,7 +60,8 @@ FLOW_INLINE void lstm(const T* x, int64_t nx, T* w, int64_t nw, T& c, T& h) {
   h = w[3 * nw] * math::tanh(c);
 }
 
-/// dh, dc: of the states c and h that the step made; then dc of the one before it. d: of the gates.
+/// dh and dc are the gradients of the states h and c that the step computed; dc is replaced by the
+/// gradient of the previous c. d receives the gradients of the gates.
 template <typename T>
 FLOW_INLINE void lstm_grad(const T* gate, int64_t n, T c, T c_before, T dh, T& dc, T* d,
                            int64_t nd) {
@@ -67,14 +74,14 @@ FLOW_INLINE void lstm_grad(const T* gate, int64_t n, T c, T c_before, T dh, T& d
   d[3 * nd] = sigmoid_grad(dh * t, o);
 }
 
-/// w: of r and z; then these gates. Returns r h.
+/// Replaces the contributions to r and z in w by these gates. Returns r h.
 template <typename T>
 FLOW_INLINE T gru_reset(const T* x, int64_t nx, const T* bias, int64_t nb, T* w, int64_t nw, T h) {
   w[0] = math::sigmoid(x[0] + (w[0] + bias[0]));
   w[nw] = math::sigmoid(x[nx] + (w[nw] + bias[nb]));
   return w[0] * h;
 }
-/// w: r, z and W_n (r h); then the new gate instead of the latter.
+/// w contains r, z and W_n (r h), which is replaced by the new gate. Updates h.
 template <typename T>
 FLOW_INLINE void gru_update(const T* x, int64_t nx, const T* bias, int64_t nb, T* w, int64_t nw,
                             T& h) {
@@ -82,7 +89,8 @@ FLOW_INLINE void gru_update(const T* x, int64_t nx, const T* bias, int64_t nb, T
   h = (T(1) - z) * next + z * h;
   w[2 * nw] = next;
 }
-/// Where the reset gate comes behind the product. w: of r, z, n; then r, z, n, W_n h + b_n.
+/// Computes a step whose reset gate comes after the product. Replaces the contributions to r, z and
+/// n in w by r, z, n and W_n h + b_n, and updates h.
 template <typename T>
 FLOW_INLINE void gru(const T* x, int64_t nx, const T* bias, int64_t nb, T* w, int64_t nw, T& h) {
   gru_reset(x, nx, bias, nb, w, nw, h);
@@ -92,7 +100,8 @@ FLOW_INLINE void gru(const T* x, int64_t nx, const T* bias, int64_t nb, T* w, in
   w[3 * nw] = q;
 }
 
-/// d: of z and n. Returns dh of the state before past the gates.
+/// Writes the gradients of z and n to d. Returns the part of the previous state's gradient that
+/// bypasses the gates.
 template <typename T>
 FLOW_INLINE T gru_update_grad(const T* gate, int64_t n, T h_before, T dh, T* d, int64_t nd) {
   const T z = gate[n], next = gate[2 * n];
@@ -100,8 +109,8 @@ FLOW_INLINE T gru_update_grad(const T* gate, int64_t n, T h_before, T dh, T* d, 
   d[2 * nd] = tanh_grad(dh * (T(1) - z), next);
   return dh * z;
 }
-/// Where the reset gate comes behind the product. d: of what the input makes of the gates; w: of
-/// what the state makes.
+/// Computes the gradient of a step whose reset gate comes after the product. d receives the
+/// gradients of the input's contribution to the gates, and w those of the state's contribution.
 template <typename T>
 FLOW_INLINE T gru_grad(const T* gate, int64_t n, T h_before, T dh, T* d, T* w, int64_t nd) {
   const T past = gru_update_grad(gate, n, h_before, dh, d, nd), r = gate[0];
@@ -111,7 +120,7 @@ FLOW_INLINE T gru_grad(const T* gate, int64_t n, T h_before, T dh, T* d, T* w, i
   return past;
 }
 
-/// The state of a plain layer. NaN stays NaN.
+/// Returns the state of a plain recurrent layer. NaN stays NaN.
 template <bool kRelu, typename T>
 FLOW_INLINE T rnn(T sum) {
   return !kRelu ? math::tanh(sum) : sum <= T(0) ? T(0) : sum;

@@ -1,4 +1,5 @@
-// Reference: the steps of recurrent layers and their gradients, row by row in double.
+// Reference kernels of the steps of recurrent layers and of their gradients, computed row by row in
+// double.
 #include <algorithm>
 #include <cmath>
 #include <cstdint>
@@ -17,9 +18,10 @@ using Numbers = std::span<double>;
 
 double sigmoid(double x) { return 1 / (1 + std::exp(-x)); }
 
-constexpr int64_t kMostNumbers = 32;  // of a row, for each unit
+constexpr int64_t kMostNumbers = 32;  // the most numbers of a row, for each unit
 
-/// What rows know of the call. Operand `all` is an array (N, T, ...), `weight` is (G H, H).
+/// The sizes that rows need. Operand `all` is an array (N, T, ...), and operand `of_weight` is (G
+/// H, H).
 struct StepSizes {
   StepSizes(const Request& request, size_t all, size_t of_weight, size_t of_lengths)
       : rows(request.inputs[all].shape[0]),
@@ -37,7 +39,7 @@ struct StepSizes {
   std::optional<LabelCheck> check;
 };
 
-/// A row of one launch.
+/// One row in one launch.
 template <typename T>
 class StepsOfRow {
  public:
@@ -56,37 +58,38 @@ class StepsOfRow {
   int64_t units() const { return sizes_.units; }
   int64_t length() const { return length_; }
   int64_t row() const { return row_; }
-  /// Where a step lies in (N, T).
+  /// Returns the index of a step in (N, T).
   int64_t place(int64_t step) const {
     return row_ * sizes_.steps + (sizes_.reverse ? length_ - 1 - step : step);
   }
 
-  /// Zeros, until the next step begins, or for all of them where none has begun.
+  /// Returns zeros that are valid until the next step begins, or during all steps if no step has
+  /// begun.
   Numbers numbers(int64_t width) {
     const Numbers made(free_, static_cast<size_t>(width));
     std::ranges::fill(made, 0.0);
     free_ += width;
     return made;
   }
-  /// What was made before the first step stays.
+  /// Numbers created before begin_steps() stay valid during all steps.
   void begin_steps() { kept_ = free_; }
   void begin_step() { free_ = kept_; }
 
   double in(size_t operand, int64_t i) const { return double_at<T>(buffers_, operand, i); }
-  /// Row `place` of an operand of that width.
+  /// Returns row `place` of an operand with rows of this width.
   Numbers row_of(size_t operand, int64_t place, int64_t width) {
     const Numbers made = numbers(width);
     for (int64_t i = 0; i < width; ++i)
       made[static_cast<size_t>(i)] = in(operand, place * width + i);
     return made;
   }
-  /// The same of a result that somebody reads.
+  /// Writes row `place` of a result unless no code reads the result.
   void set_row(size_t result, int64_t place, Numbers values) const {
     if (result >= buffers_.outputs.size() || !buffers_.outputs[result]) return;
     T* to = output<T>(buffers_, result) + place * static_cast<int64_t>(values.size());
     for (size_t i = 0; i < values.size(); ++i) to[i] = static_cast<T>(values[i]);
   }
-  /// Zeros behind the last step, in a result of that width.
+  /// Writes zeros after the row's last step to a result with rows of this width.
   void clear_rest(size_t result, int64_t width) {
     begin_step();
     const Numbers zeros = numbers(width);
@@ -94,14 +97,14 @@ class StepsOfRow {
       set_row(result, row_ * sizes_.steps + step, zeros);
   }
 
-  /// Row k of the weight times h.
+  /// Returns row k of the weight times h.
   double product(int64_t k, Numbers h) const {
     double sum = 0;
     for (int64_t j = 0; j < units(); ++j)
       sum += in(sizes_.weight, k * units() + j) * h[static_cast<size_t>(j)];
     return sum;
   }
-  /// to[j] += the sum over k of d[k] W[first + k, j].
+  /// Computes to[j] += the sum over k of d[k] W[first + k, j].
   void add_back(int64_t first, Numbers d, Numbers to) const {
     for (size_t k = 0; k < d.size(); ++k)
       for (size_t j = 0; j < to.size(); ++j)
@@ -109,7 +112,8 @@ class StepsOfRow {
                            (first + static_cast<int64_t>(k)) * units() + static_cast<int64_t>(j));
   }
 
-  /// A state before a step: in `all`, an operand, or the first one, `initial`.
+  /// Returns the state before a step: the result of the previous step in operand `all`, or the
+  /// initial state in operand `initial`.
   Numbers before(size_t all, size_t initial, int64_t step) {
     return step == 0 ? row_of(initial, row_, units()) : row_of(all, place(step - 1), units());
   }
@@ -121,7 +125,7 @@ class StepsOfRow {
   double *free_, *kept_;
 };
 
-/// A kernel that calls row_function(StepsOfRow&) for each row.
+/// Returns a kernel that calls row_function(StepsOfRow&) for each row.
 template <typename RowFunction>
 Kernel for_each_row(const Request& request, StepSizes sizes, RowFunction row_function) {
   Kernel kernel;
@@ -250,7 +254,7 @@ Kernel prepare_gru_steps_grad(const Request& request) {
       const Numbers dy = run.row_of(0, place, n), before = run.before(4, 3, step);
       const Numbers gates = run.row_of(5, place, linear ? 4 * n : 3 * n);
       const Numbers d = run.numbers(3 * n), dn = run.numbers(n), reset = run.numbers(n);
-      const Numbers back = run.numbers(n);  // through W_n
+      const Numbers back = run.numbers(n);  // the gradient that goes through W_n
       for (size_t j = 0; j < m; ++j) {
         const double z = gates[m + j], next = gates[2 * m + j], total = dh[j] + dy[j];
         d[m + j] = total * (before[j] - next) * z * (1 - z);

@@ -1,5 +1,6 @@
-// Recurrent layers, and the steps of one layer in one direction, which kernels compute: those of
-// all rows, from products of the input that are made for all steps at once.
+// The records of recurrent layers, and of the steps of one layer in one direction, which kernels
+// compute. Steps cover all rows and start from products of the input, which are computed for all
+// steps together.
 #include <initializer_list>
 #include <optional>
 #include <utility>
@@ -10,17 +11,19 @@
 namespace flow::ops {
 namespace {
 
-/// The operands of steps: `gates` (N, T, G H), the recurrent weight (G H, H), states (N, H).
+/// The sizes of the operands of steps: `gates` (N, T, G H), the recurrent weight (G H, H), and
+/// states (N, H).
 struct StepsOf {
-  int64_t rows, steps, units, gates;  // gates: of all units
+  int64_t rows, steps, units, gates;  // `gates` counts the gates of all units
   int batch_axis;
 
   Shape step() const { return {rows, units}; }
   Shape steps_of(int64_t extent) const { return {rows, steps, extent}; }
 };
 
-/// Of a call whose operand `weight` has the shape of a recurrent weight with `gates` gates, and
-/// whose operand `out` has the rows and steps.
+/// Returns the sizes of a call, or nothing after it has reported an error. Operand `weight` must
+/// have the shape of a recurrent weight with `gates` gates, and operand `out` must have the rows
+/// and steps.
 std::optional<StepsOf> steps_of(Call& call, int64_t gates, size_t out, size_t weight) {
   const Shape &of_steps = call.shape(out), &of_weight = call.shape(weight);
   if (of_steps.rank() != 3) {
@@ -40,8 +43,9 @@ std::optional<StepsOf> steps_of(Call& call, int64_t gates, size_t out, size_t we
   return StepsOf{of_steps[0], of_steps[1], of_weight[1], of_weight[0], batch_axis};
 }
 
-/// Whether the operands have those shapes in turn, but for the weight; `lengths` after them have an
-/// element for each row. Reports the first that does not.
+/// Returns true if the operands other than the weight have these shapes in turn, and if the
+/// optional operand `lengths` after them has an element for each row; otherwise reports the first
+/// operand that does not fit.
 bool operands_fit(Call& call, const StepsOf& of, size_t weight, std::vector<Shape> shapes) {
   shapes.insert(shapes.begin() + static_cast<std::ptrdiff_t>(weight), call.shape(weight));
   if (call.operands() > shapes.size()) shapes.push_back({of.rows});
@@ -58,7 +62,7 @@ int64_t saved_gates_of_gru(const Call& call) {
   return call.attribute<bool>("linear_before_reset") ? 4 : 3;
 }
 
-/// gates, weight, h0, c0, lengths
+/// The operands are gates, weight, h0, c0 and lengths.
 void infer_lstm_steps(Call& call) {
   const auto of = steps_of(call, 4, 0, 1);
   if (!of) return;
@@ -67,7 +71,7 @@ void infer_lstm_steps(Call& call) {
     add_results(call, *of, {steps, step, step, gates, steps});
 }
 
-/// gates, weight, bias, h0, lengths
+/// The operands are gates, weight, bias, h0 and lengths.
 void infer_gru_steps(Call& call) {
   const auto of = steps_of(call, 3, 0, 1);
   if (!of) return;
@@ -78,14 +82,14 @@ void infer_gru_steps(Call& call) {
         {of->steps_of(of->units), step, of->steps_of(saved_gates_of_gru(call) * of->units)});
 }
 
-/// gates, weight, h0, lengths
+/// The operands are gates, weight, h0 and lengths.
 void infer_rnn_steps(Call& call) {
   const auto of = steps_of(call, 1, 0, 1);
   if (of && operands_fit(call, *of, 1, {of->steps_of(of->gates), of->step()}))
     add_results(call, *of, {of->steps_of(of->units), of->step()});
 }
 
-/// dy, dh, dc, weight, h0, c0, out, gates, cells, lengths
+/// The operands are dy, dh, dc, weight, h0, c0, out, gates, cells and lengths.
 void infer_lstm_steps_grad(Call& call) {
   const auto of = steps_of(call, 4, 0, 3);
   if (!of) return;
@@ -94,7 +98,7 @@ void infer_lstm_steps_grad(Call& call) {
     add_results(call, *of, {gates, steps, step, step});
 }
 
-/// dy, dh, weight, h0, out, gates, lengths
+/// The operands are dy, dh, weight, h0, out, gates and lengths.
 void infer_gru_steps_grad(Call& call) {
   const auto of = steps_of(call, 3, 0, 2);
   if (!of) return;
@@ -105,7 +109,7 @@ void infer_gru_steps_grad(Call& call) {
                 {gates, steps, step, call.attribute<bool>("linear_before_reset") ? gates : steps});
 }
 
-/// dy, dh, weight, h0, out, lengths
+/// The operands are dy, dh, weight, h0, out and lengths.
 void infer_rnn_steps_grad(Call& call) {
   const auto of = steps_of(call, 1, 0, 2);
   if (!of) return;
@@ -114,7 +118,7 @@ void infer_rnn_steps_grad(Call& call) {
     add_results(call, *of, {steps, steps, step});
 }
 
-/// Lengths lie in [0, T].
+/// Returns the limit of lengths, which are in [0, T].
 int64_t limit_of_lengths(std::span<const Shape> operands, const Attributes&) {
   return operands[0][1] + 1;
 }
@@ -125,13 +129,13 @@ OperandSpec lengths_operand() {
       limit_of_lengths);
 }
 
-/// The product of the states with the recurrent weight, in each step.
+/// Returns the operations of the product of states and recurrent weight in all steps.
 double steps_flops(std::span<const Shape> operands, const Shape& result, const Attributes&) {
   return 2 * static_cast<double>(result.elements()) *
          static_cast<double>(operands[1].elements() / operands[1][1]);
 }
 
-/// `result`: the gradient of the gates.
+/// Returns the operations of the gradient. `result` is the gradient of the gates.
 double steps_grad_flops(std::span<const Shape> operands, const Shape& result, const Attributes&) {
   return 2 * static_cast<double>(result.elements()) *
          static_cast<double>(operands[0][operands[0].rank() - 1]);

@@ -1,6 +1,5 @@
-// Reductions over any axes: sums and means, the largest, the smallest, products, any, all, and
-// logsumexp; and the gradients of those that look at the elements again: of the largest and the
-// smallest, and of products.
+// Kernels of reductions over any axes: sums, means, maxima, minima, products, any, all and
+// logsumexp; and of those gradients that read the elements again: of maxima, minima and products.
 #include <algorithm>
 
 #include "ops/reduce/problem.h"
@@ -69,12 +68,12 @@ Kernel prepare_logsumexp(const Request& request) {
           parts + static_cast<size_t>(axes.results()) * sizeof(float)};
 }
 
-constexpr int64_t kTogether = 256;  // columns that are gone through at once
+constexpr int64_t kTogether = 256;  // columns that are processed together
 
-// One result's part in a gradient, or some adjacent ones' in a pass over the rows: begin() clears
-// what is carried along, look(x, k) is told the elements in order, give(dy, x, k) makes dx.
+// The gradient of one result, or of some adjacent results in one pass over the rows. begin() resets
+// the state, look(x, k) receives the elements in order, and give(dy, x, k) returns dx.
 
-/// dx = dy where the first element equal to the result is, or the first NaN.
+/// dx = dy at the first element that equals the result or is NaN, and 0 elsewhere.
 struct FirstEqual {
   static constexpr bool kLooks = false;
   const float* y;
@@ -92,11 +91,11 @@ struct FirstEqual {
   }
 };
 
-/// dx = dy times the product of the other elements, exact with zeros: of one zero only its own
-/// gradient is not 0, of more none.
+/// dx = dy times the product of the other elements. This is exact if there are zeros: if one
+/// element is 0, only its gradient is not 0; if several are, all gradients are 0.
 struct OtherFactors {
   static constexpr bool kLooks = true;
-  double product[kTogether];  // of the elements that are not 0
+  double product[kTogether];  // the product of the elements that are not 0
   int32_t zeros[kTogether];
 
   void begin(int64_t, int64_t count, const float*) {
@@ -115,7 +114,8 @@ struct OtherFactors {
   }
 };
 
-/// All elements of columns [column, column + count) of an outer loop, in order: f(offset, k).
+/// Calls f(offset, k) in order for all elements of columns [column, column + count) of an outer
+/// loop.
 template <typename F>
 void for_elements(const ReducedAxes& axes, int64_t column, int64_t count, F f) {
   const int64_t n = axes.reduced_elements();
@@ -129,7 +129,7 @@ void for_elements(const ReducedAxes& axes, int64_t column, int64_t count, F f) {
   });
 }
 
-/// dx from dy, x and y. y and dy have a number for each result.
+/// Computes dx from dy, x and y. y and dy have one number for each result.
 template <typename Gradient>
 Kernel reduce_gradient(const Request& request) {
   const ReducedAxes axes(request, 1);

@@ -1,7 +1,6 @@
-// Reductions over any axes: sums and means, the largest, the smallest, products, any, all, and
-// logsumexp; and the gradients of those that look at the elements again: of the largest and the
-// smallest, and of products. A thread for each result, or a block where there are few results of
-// many elements.
+// Kernels of reductions over any axes: sums, means, maxima, minima, products, any, all and
+// logsumexp; and of those gradients that read the elements again: of maxima, minima and products. A
+// thread computes each result, or a block if there are few results with many elements.
 #include <algorithm>
 
 #include "ops/core/spec.h"
@@ -29,7 +28,7 @@ Kernel reduce_kernel(const Request& request) {
       plan.workspace(sizeof(typename Reducer::Sum))};
 }
 
-/// Integers of any dtype are reduced as int64, which wraps around as they do.
+/// Reduces integers of any dtype as int64, which wraps around in the same way.
 template <typename Reducer>
 Kernel reduce_integers(const Request& request) {
   const ReducePlan plan = plan_of(request);
@@ -84,7 +83,7 @@ Kernel prepare_logsumexp(const Request& request) {
                      [&]<typename T>(T) { return logsumexp_kernel<T>(request); });
 }
 
-/// The results, or the elements of a result, that a thread looks at: first, first + step, ...
+/// The results, or the elements of a result, that a thread reads: first, first + step, ...
 struct Stride {
   int64_t first, step;
 };
@@ -99,14 +98,14 @@ __device__ Stride own_elements() {
   return kByBlock ? Stride{threadIdx.x, blockDim.x} : Stride{0, 1};
 }
 
-/// op over the values of those that share a result.
+/// Combines with `op` the values of the threads that share a result.
 template <bool kByBlock, typename T, typename Op>
 __device__ T over_sharers(T value, Op op) {
   if constexpr (kByBlock) value = over_block(value, op);
   return value;
 }
 
-/// dx = dy where the first element equal to the result is, or the first NaN.
+/// dx = dy at the first element that equals the result or is NaN, and 0 elsewhere.
 template <bool kByBlock, typename T>
 __global__ void extreme_grad(ReduceLayout layout, const T* dy, const T* x, const T* y, T* dx) {
   const auto results = own_results<kByBlock>(), elements = own_elements<kByBlock>();
@@ -123,8 +122,8 @@ __global__ void extreme_grad(ReduceLayout layout, const T* dy, const T* x, const
   }
 }
 
-/// dx = dy times the product of the other elements, exact with zeros: of one zero only its own
-/// gradient is not 0, of more none.
+/// dx = dy times the product of the other elements. This is exact if there are zeros: if one
+/// element is 0, only its gradient is not 0; if several are, all gradients are 0.
 template <bool kByBlock, typename T>
 __global__ void prod_grad(ReduceLayout layout, const T* dy, const T* x, T* dx) {
   const auto results = own_results<kByBlock>(), elements = own_elements<kByBlock>();
@@ -154,7 +153,7 @@ ReducePlan plan_of_gradient(const Request& request) {
   return {x, reduced_axes(request, x)};
 }
 
-/// Launches one of two forms of a kernel: a thread for each result, or a block.
+/// Launches one of two forms of a kernel: with a thread for each result, or with a block for each.
 template <typename Function, typename... Arguments>
 void launch_results(const LaunchState& state, const char* name, Function by_thread,
                     Function by_block, const ReduceLayout& layout, const Arguments&... arguments) {

@@ -1,4 +1,4 @@
-// Gradients of reductions.
+// The gradients of reductions.
 #include "compiler/ir/rules.h"
 #include "ops/reduce/reduce.h"
 
@@ -7,7 +7,7 @@ namespace {
 
 using Integers = std::vector<int64_t>;
 
-/// A result, or its gradient, with the reduced axes kept as extents of 1.
+/// Returns a result, or its gradient, with the reduced axes kept as extents of 1.
 ir::ValueId with_ones(GradientContext& context, ir::ValueId value, std::string_view part) {
   const Shape x = context.value_of(context.operand(0)).shape;
   const Shape kept = ops::reduced_shape(x, context.node.attributes.get<Integers>("axes"), true);
@@ -15,7 +15,7 @@ ir::ValueId with_ones(GradientContext& context, ir::ValueId value, std::string_v
   return context.reshape(0, value, kept.extents(), part);
 }
 
-/// Every element that was summed gets the sum's gradient.
+/// Gives each element that was summed the gradient of the sum.
 ir::ValueId spread(GradientContext& context, ir::ValueId dy) {
   const Shape x = context.value_of(context.operand(0)).shape;
   return context.add("broadcast_to", 0, {with_ones(context, dy, "reshape")},
@@ -34,7 +34,7 @@ std::vector<ir::ValueId> reduce_mean_gradient(GradientContext& context) {
                  context.add("scale", 0, {context.gradient()}, {{"factor", 1 / count}}, "scale"))};
 }
 
-/// A gradient op that has the same axes.
+/// Adds a gradient op with the same axes.
 std::vector<ir::ValueId> add_with_axes(GradientContext& context, std::string_view op,
                                        std::vector<ir::ValueId> operands) {
   return {context.add(op, 0, std::move(operands),

@@ -1,6 +1,6 @@
-// Reductions as all devices compute them. A reducer is an operation: Sum (what is carried along),
-// first() (of nothing), term(x, result) of an element, join(sum, sum), and last(sum, result), the
-// result of that number.
+// Reductions, shared by all devices. A reducer consists of the type Sum of its running value; of
+// first(), the initial value; of term(x, result), the value of an element; of join(sum, sum), which
+// combines two values; and of last(sum, result), the final value of result number `result`.
 #pragma once
 
 #include <cmath>
@@ -12,7 +12,7 @@
 
 namespace flow::ops {
 
-/// Integers wrap around.
+/// The sum of integers, which wraps around.
 template <typename T>
 struct IntegerSum {
   using Sum = uint64_t;
@@ -22,7 +22,7 @@ struct IntegerSum {
   FLOW_INLINE T last(Sum sum, int64_t) const { return static_cast<T>(sum); }
 };
 
-/// Of floats in double; integers wrap around.
+/// The product, computed in double for floats. Integers wrap around.
 template <typename T>
 struct Product {
   using Sum = std::conditional_t<std::is_integral_v<T>, uint64_t, double>;
@@ -32,11 +32,11 @@ struct Product {
   FLOW_INLINE T last(Sum sum, int64_t) const { return static_cast<T>(sum); }
 };
 
-/// NaN where one is. Choose is Maximum or Minimum.
+/// The largest or smallest element, or NaN if any element is NaN. Choose is Maximum or Minimum.
 template <typename T, template <typename> class Choose, bool kLargest>
 struct Extreme {
   using Sum = T;
-  /// What all others are chosen before.
+  /// Returns the value to which any element is preferred.
   FLOW_INLINE Sum first() const {
     if constexpr (std::is_integral_v<T>)
       return kLargest ? RangeOf<T>::kLeast : RangeOf<T>::kMost;
@@ -53,7 +53,8 @@ using Largest = Extreme<T, functions::Maximum, true>;
 template <typename T>
 using Smallest = Extreme<T, functions::Minimum, false>;
 
-/// Whether none is false, or, without kAll, whether some are true. Carries a Flag.
+/// True if all elements are true or, without kAll, if any element is true. The running value is a
+/// Flag.
 template <bool kAll, typename Flag>
 struct Truth {
   using Sum = Flag;
@@ -63,11 +64,11 @@ struct Truth {
   FLOW_INLINE bool last(Sum sum, int64_t) const { return sum != 0; }
 };
 
-/// ln(sum e^(x - max)) + max. No difference is taken from an infinite maximum, the result then.
+/// ln(sum e^(x - max)) + max. An infinite maximum is not subtracted and is the result.
 template <typename T>
 struct LogSumExp {
   using Sum = double;
-  const T* max;  // of each result
+  const T* max;  // the maximum for each result
 
   FLOW_INLINE T shift(int64_t result) const {
     const T m = max[result];

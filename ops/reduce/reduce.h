@@ -1,4 +1,4 @@
-// Shapes of reductions.
+// The shapes of reductions.
 #pragma once
 
 #include <cstdint>
@@ -8,7 +8,8 @@
 
 namespace flow::ops {
 
-/// The extents that are left without those axes; reduced ones stay as 1 with `keepdims`.
+/// Returns the extents that remain after these axes are reduced. With `keepdims`, reduced axes keep
+/// an extent of 1.
 Shape reduced_shape(const Shape& shape, const std::vector<int64_t>& axes, bool keepdims);
 
 }  // namespace flow::ops

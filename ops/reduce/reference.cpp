@@ -1,4 +1,4 @@
-// Reference: reductions over axes, and their gradients.
+// Reference kernels of reductions over axes, and of their gradients.
 #include <cmath>
 #include <limits>
 
@@ -8,15 +8,15 @@
 namespace flow::cpu::reference {
 namespace {
 
-/// `shape` with the axes that are reduced kept as 1: what operand_index finds results by.
+/// Returns `shape` with reduced axes as extents of 1, which operand_index uses to find results.
 Shape with_ones(Shape shape, const Request& request) {
   for (int64_t axis : request.step.attributes.get<std::vector<int64_t>>("axes"))
     shape[static_cast<int>(axis)] = 1;
   return shape;
 }
 
-/// Results of type Sum, from `first`, that join(sum, x) takes each element into; last(sum) is what
-/// is stored.
+/// Starts each result as `first` of type Sum, combines it with each element by join(sum, x), and
+/// stores last(sum).
 template <typename T, typename Sum, typename Join, typename Last>
 Kernel reduce_elements(const Request& request, Sum first, Join join, Last last) {
   const Shape x = request.inputs[0].shape, results = with_ones(x, request);
@@ -35,7 +35,7 @@ Kernel reduce_elements(const Request& request, Sum first, Join join, Last last) 
   return kernel;
 }
 
-/// Floats in double, integers in uint64, which wraps around.
+/// Reduces floats in double, and integers in uint64, which wraps around.
 template <typename Join>
 Kernel reduce_numbers(const Request& request, int first, Join join) {
   const auto same = [](auto sum) { return sum; };
@@ -47,11 +47,11 @@ Kernel reduce_numbers(const Request& request, int first, Join join) {
   });
 }
 
-/// The first element for which no other `precedes` it; NaN where one is.
+/// Returns the first element that no other element `precedes`, or NaN if any element is NaN.
 template <typename Precedes>
 Kernel extreme(const Request& request, Precedes precedes) {
   return visit_number(request.inputs[0].dtype, [&]<typename T>(T) {
-    using Best = std::pair<bool, T>;  // whether there is one yet
+    using Best = std::pair<bool, T>;  // the bool is true if there is a best element
     return reduce_elements<T, Best>(
         request, Best{false, T{}},
         [precedes](Best best, T x) {
@@ -62,8 +62,8 @@ Kernel extreme(const Request& request, Precedes precedes) {
   });
 }
 
-/// dx[i] = f(dy, x, y, what is carried along for the result), in order, after look(carried, x) has
-/// been called for all elements.
+/// Computes dx[i] = f(dy, x, y, carried) in order, after it has called look(carried, x) for all
+/// elements. `carried` is the state of the element's result.
 template <typename Carried, typename Look, typename F>
 Kernel gradient(const Request& request, Look look, F f) {
   const Shape x = request.inputs[1].shape, results = with_ones(x, request);
@@ -126,7 +126,7 @@ Kernel prepare_reduce_all(const Request& request) {
 
 Kernel prepare_logsumexp(const Request& request) {
   struct Sum {
-    double max, scaled;  // sum e^x = e^max scaled
+    double max, scaled;  // sum e^x = e^max * scaled
   };
   constexpr double kInfinity = std::numeric_limits<double>::infinity();
   return visit_float(request.inputs[0].dtype, [&]<typename T>(T) {
@@ -154,7 +154,7 @@ Kernel prepare_reduce_extreme_grad(const Request& request) {
 
 Kernel prepare_reduce_prod_grad(const Request& request) {
   struct Factors {
-    double product = 1;  // of those that are not 0
+    double product = 1;  // the product of the elements that are not 0
     int64_t zeros = 0;
   };
   return gradient<Factors>(

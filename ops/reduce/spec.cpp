@@ -1,4 +1,4 @@
-// Reductions over axes.
+// The records of reductions over axes.
 #include "ops/reduce/reduce.h"
 
 #include <algorithm>
@@ -32,12 +32,12 @@ void infer_reduce(Call& call) {
               combined(x.batch_axis, kHow));
 }
 
-/// Operand 1 of a gradient is what was reduced.
+/// Resolves the axes of a gradient for operand 1, which is the operand of the reduction.
 void normalize_reduce_grad(Call& call, Attributes& attributes) {
   normalize_axes(call, attributes, 1);
 }
 
-/// Where the batch axis of a result lies in what was reduced.
+/// Returns the axis of the reduction's operand that is the batch axis of its result.
 int unreduced_batch(int batch_axis, const Integers& axes, bool keepdims) {
   if (batch_axis < 0 || keepdims) return batch_axis;
   for (const int64_t axis : axes)
@@ -54,7 +54,7 @@ void infer_reduce_grad(Call& call) {
   if (!call.have_shape(0, 1, results) || !call.have_shape(2, call.operands(), results)) return;
   const int batch_axis =
       common_batch(unreduced_batch(call.operand(0).batch_axis, axes, keepdims), x.batch_axis);
-  // Along the axes, each element depends on others.
+  // Along the reduced axes, the gradient of an element depends on other elements.
   call.result(x.dtype, x.shape, is_among(axes, batch_axis) ? kBatchReduced : batch_axis);
 }
 
@@ -63,7 +63,7 @@ std::vector<AttributeSpec> reduce_attributes() {
           {"keepdims", AttributeType::kBool, "false", "keep the reduced axes with size 1"}};
 }
 
-/// `kHow`: what combines the reductions of each shard's rows.
+/// `kHow` is the operation that combines the reductions of all shards' rows.
 template <Combine kHow>
 OpSpec reduction(std::string_view name, std::string_view doc, std::string_view formula,
                  std::string_view numpy, Accepts accepts, std::vector<std::string_view> examples) {

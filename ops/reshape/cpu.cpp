@@ -1,5 +1,6 @@
-// reshape: the same elements in C order under another shape. A copy, or the reorder that brings a
-// channels-last operand into C order; where both are plain the backend mostly shares the memory.
+// The kernel of reshape, which gives elements in C order another shape. It copies, or reorders a
+// channels-last operand into C order. If both layouts are plain, the backend usually shares the
+// memory.
 #include <algorithm>
 #include <cstring>
 
@@ -39,7 +40,8 @@ Kernel prepare_reshape(const Request& request) {
     };
     return kernel;
   }
-  // Through C order, which is one of the two buffers unless both are channels-last.
+  // Reorders through C order, in which one of the two buffers is stored unless both are
+  // channels-last.
   if (!from_plain && !to_plain) kernel.workspace = bytes;
   kernel.launch = [=, threads = request.threads, in = x.shape, out = y.shape](const Buffers& b,
                                                                               const CallState&) {

@@ -1,4 +1,5 @@
-// reshape: the same elements in the same order, so nothing where the result lies on the operand.
+// The kernel of reshape, which keeps the order of elements, so it does nothing if the result
+// aliases the operand.
 #include "ops/reshape/cuda.h"
 #include "runtime/base/array.h"
 #include "runtime/cuda/loops/families.h"

@@ -1,4 +1,4 @@
-// What reshape does; copy does it too.
+// The kernel of reshape, which copy uses too.
 #pragma once
 
 #include "runtime/cuda/loops/kernel.h"

@@ -1,4 +1,5 @@
-// The same elements under other names and shapes: all of them are reshapes, which cost nothing.
+// Gradients and expansions of ops that only change shapes. They become reshapes, which cost
+// nothing.
 #include <algorithm>
 #include "compiler/grad/common.h"
 
@@ -34,7 +35,7 @@ ir::ValueId expand_identity(LayerContext& context) {
   return reshaped(context, context.operand(0).shape.extents());
 }
 
-/// The attribute `axis` as sorted axes of a shape of that rank; nothing after an error.
+/// Returns the attribute `axis` as sorted axes of a shape of this rank, or nothing after an error.
 std::optional<Integers> axes_in(const LayerContext& context, int rank) {
   Integers axes;
   const auto bad = [&](const std::string& message) -> std::optional<Integers> {

@@ -1,4 +1,4 @@
-// The same elements under other shapes and names.
+// The records of ops that give the same elements another shape or name.
 #include <algorithm>
 
 #include "ops/core/families.h"
@@ -12,14 +12,14 @@ void report_bad_shape(Call& call, std::string message) {
   call.bad_attribute("shape", Reason::kShapeMismatch, std::move(message));
 }
 
-/// Reports that the elements of operand 0 do not fill `wanted`, which may have a -1.
+/// Reports that the elements of operand 0 do not fill the shape `wanted`, which may contain -1.
 void report_unfilled_shape(Call& call, const Shape& wanted) {
   const Shape& x = call.shape(0);
   report_bad_shape(call, fmt::format("cannot reshape {} with {} elements to {}", x.str(),
                                      x.elements(), wanted.str()));
 }
 
-/// A -1 becomes what the other extents leave.
+/// Replaces -1 by the extent that remains for it.
 void normalize_reshape(Call& call, Attributes& attributes) {
   const Shape given(call.integers("shape"));
   if (std::ranges::any_of(given, [](int64_t extent) { return extent == 0 || extent < -1; }))

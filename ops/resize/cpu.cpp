@@ -1,7 +1,8 @@
-// resize and its gradient: each row of the result is mixed from rows of the operand, then its
-// columns from that. Both are sums over taps, in their order, with tables made once. oneDNN
-// enlarges planes 2, 4, ... times by the nearest pixel or linearly; elsewhere it is slower than
-// these loops, or computes something else (docs/benchmarks.md).
+// Kernels of resize and of its gradient: each row of the result is a weighted sum of rows of the
+// operand, and then the columns are weighted sums of that row's elements. Both sum over taps in
+// order, with tables that are computed once. For scales of 2, 4, ..., oneDNN enlarges planes in
+// nearest and linear mode. In other cases it is slower than these loops or computes a different
+// result (docs/benchmarks.md).
 #include <dnnl.hpp>
 
 #include <algorithm>
@@ -23,7 +24,7 @@
 namespace flow::cpu::fast {
 namespace {
 
-constexpr int64_t kMixed = 64;  // sums that stay in registers or L1
+constexpr int64_t kMixed = 64;  // sums that stay in registers or in the L1 cache
 
 /// ops::Taps with float weights.
 struct AxisTaps {
@@ -33,7 +34,7 @@ struct AxisTaps {
         indices(std::move(taps.indices)),
         weights(taps.weights.begin(), taps.weights.end()) {}
 
-  /// Is element i of the result the one element `index` of the operand?
+  /// Returns true if element i of the result is an unchanged element of the operand.
   bool copies(int64_t i) const {
     return weights[static_cast<size_t>(i)] == 1 &&
            (width == 1 || weights[static_cast<size_t>(count + i)] == 0);
@@ -44,7 +45,7 @@ struct AxisTaps {
   std::vector<float> weights;
 };
 
-/// y = weight * x, n floats. Without a weight, x is not looked at.
+/// y = weight * x for n floats. If the weight is 0, x is not read.
 FLOW_VECTORIZED void scale_line(float weight, const float* x, int64_t n, float* y) {
   if (weight == 0) {
     std::fill_n(y, n, 0.0f);
@@ -54,7 +55,7 @@ FLOW_VECTORIZED void scale_line(float weight, const float* x, int64_t n, float* 
   for (int64_t c = 0; c < n; ++c) y[c] = weight * x[c];
 }
 
-/// Elements [first, end) of an axis whose elements are `size` floats: y[i, :] = sum of
+/// Computes elements [first, end) of an axis whose elements are `size` floats: y[i, :] = sum of
 /// weight * x[index, :].
 FLOW_VECTORIZED void mix_lines(const AxisTaps& axis, int64_t first, int64_t end, int64_t size,
                                const float* x, float* y) {
@@ -81,7 +82,8 @@ FLOW_VECTORIZED void mix_lines(const AxisTaps& axis, int64_t first, int64_t end,
   }
 }
 
-/// The same of a whole axis of floats, side by side for neighbors.
+/// Does the same for a whole axis whose elements are single floats. Neighbors are computed
+/// together.
 FLOW_VECTORIZED void mix_floats(const AxisTaps& axis, const float* x, float* y) {
   for (int64_t c0 = 0; c0 < axis.count; c0 += kMixed) {
     const int64_t count = std::min(kMixed, axis.count - c0);
@@ -98,17 +100,17 @@ FLOW_VECTORIZED void mix_floats(const AxisTaps& axis, const float* x, float* y) 
   }
 }
 
-/// Planes [rows, columns, channels] of x and y: whole images where channels are innermost, else one
-/// channel of an image.
+/// Planes [rows, columns, channels] of x and y. A plane is a whole image if channels are innermost,
+/// and otherwise one channel of an image.
 struct Resizing {
   int64_t planes, channels;
-  int64_t x_rows, x_columns;  // of the operand
+  int64_t x_rows, x_columns;  // extents of the operand
   AxisTaps rows, columns;
 
   int64_t x_line() const { return x_columns * channels; }
   int64_t y_line() const { return columns.count * channels; }
 
-  /// Line i of all planes. `scratch` has x_line() floats.
+  /// Computes line i of all planes. `scratch` has x_line() floats.
   void make_line(int64_t i, const float* x, float* y, float* scratch) const {
     const int64_t row = i % rows.count;
     const float* plane = x + i / rows.count * x_rows * x_line();
@@ -149,13 +151,13 @@ Kernel resize_kernel(const Request& request, const ops::ImageTaps& taps) {
       static_cast<size_t>(std::min<int64_t>(request.threads, pieces) * scratch) * sizeof(float)};
 }
 
-/// Planes [count, H, W] by oneDNN, some at a time: each thread takes some.
+/// Resizes planes [count, H, W] with oneDNN. Each thread takes some planes at a time.
 class Resampling {
  public:
   Resampling(const Request& request, dnnl::algorithm mode)
       : stream_(engine_), threads_(request.threads) {
     const Shape &x = request.inputs[0].shape, &y = request.outputs[0].shape;
-    constexpr int64_t kSome = 4 * kPiece;  // elements
+    constexpr int64_t kSome = 4 * kPiece;  // elements of the result in one call
     planes_ = x[0] * x[1];
     elements_ = {x.elements(2, 4), y.elements(2, 4)};
     some_ = std::clamp<int64_t>(kSome / elements_[1], 1, planes_);
@@ -221,15 +223,16 @@ class Resampling {
   dnnl::engine engine_{dnnl::engine::kind::cpu, 0};
   dnnl::stream stream_;
   int threads_;
-  int64_t planes_, some_;              // in all, and at a time
-  std::array<int64_t, 2> elements_{};  // of a plane of x and y
-  std::vector<Pass> passes_;           // for `some_` planes, and for the last if they are fewer
+  int64_t planes_, some_;              // the number of all planes, and of planes in one call
+  std::array<int64_t, 2> elements_{};  // elements of a plane of x, and of a plane of y
+  std::vector<Pass> passes_;           // one for `some_` planes, one for the last if fewer
   size_t scratchpad_ = 0;              // bytes for each worker
   std::string implementation_;
 };
 
-/// The algorithm of oneDNN that gives the same result. It aligns the edges of images, and computes
-/// places as float32: exactly at a scale of 2, 4, ..., which puts none between two pixels.
+/// Returns the algorithm of oneDNN that gives the same result, or nothing. oneDNN aligns the edges
+/// of images and computes places in float32, which is exact for scales of 2, 4, ..., because no
+/// place is then halfway between two pixels.
 std::optional<dnnl::algorithm> onednn_mode(const Request& request) {
   const ops::Attributes& attributes = request.step.attributes;
   const Shape &x = request.inputs[0].shape, &y = request.outputs[0].shape;
@@ -248,8 +251,8 @@ std::optional<dnnl::algorithm> onednn_mode(const Request& request) {
                                      : std::nullopt;
 }
 
-/// oneDNN's kernel, where it is faster than the loops above: not where channels are innermost. A
-/// few planes are cut into rows by these loops.
+/// Returns oneDNN's kernel, or nothing if the loops above are faster: if channels are innermost, or
+/// if there are few planes, which those loops divide into rows.
 std::optional<Kernel> prepare_resampling(const Request& request) {
   constexpr int64_t kFewest = 16;
   const TensorDesc& x = request.inputs[0];

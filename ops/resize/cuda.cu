@@ -1,5 +1,5 @@
-// resize and its gradient: a thread for each pixel of the result adds up the pixels behind it, in
-// the order of tables that lie in the device's memory from the start.
+// Kernels of resize and of its gradient: a thread for each pixel of the result sums the pixels that
+// contribute to it, in the order of tables that are copied to device memory in advance.
 #include <algorithm>
 #include <memory>
 #include <vector>
@@ -16,7 +16,7 @@
 namespace flow::cuda {
 namespace {
 
-/// ops::Taps on the device, with weights of the sums' type.
+/// ops::Taps in device memory, with weights of the type of sums.
 template <typename Sum>
 struct AxisTaps {
   const int32_t* indices;
@@ -24,16 +24,16 @@ struct AxisTaps {
   int32_t count, width;
 };
 
-/// Images [planes, rows, columns, channels]; there is one channel, and a plane for each, but where
-/// channels lie last.
+/// Images [planes, rows, columns, channels]. If the channels are not stored last, each channel is a
+/// plane and `channels` is 1.
 template <typename Index, typename Sum>
 struct Resizing {
   AxisTaps<Sum> rows, columns;
-  Index x_rows, x_columns, channels;  // of the operand
+  Index x_rows, x_columns, channels;  // x_rows and x_columns are extents of the operand
   Divider by_rows, by_columns, by_channels;
 };
 
-/// x -> y, n elements of it.
+/// Computes n elements of y from x.
 template <typename Index, typename T>
 __global__ void mix_pixels(Resizing<Index, Wide<T>> r, const T* x, T* y, int64_t n) {
   for (int64_t i = first_index(); i < n; i += index_step()) {
@@ -97,11 +97,11 @@ class DeviceTables {
   AxisTaps<Sum> rows_, columns_;
 };
 
-/// `taps`: which of the operand go into the pixels of the result.
+/// `taps` contains the pixels of the operand that contribute to each pixel of the result.
 Kernel resize_kernel(const Request& request, const char* name, const ops::ImageTaps& taps) {
   const Shape &x = request.inputs[0].shape, &y = request.outputs[0].shape;
   const bool last = has_channels_last(request.step);
-  const int first = last ? 1 : 2;  // axis of rows
+  const int first = last ? 1 : 2;  // the axis of rows
   const auto of_index = [&]<typename Index>(Index) {
     return visit_any_float(request.inputs[0].dtype, [&]<typename T>(T) -> Kernel {
       const auto tables =
@@ -126,7 +126,7 @@ Kernel resize_kernel(const Request& request, const char* name, const ops::ImageT
   return narrow ? of_index(int32_t{}) : of_index(int64_t{});
 }
 
-/// Of the axis along which rows lie.
+/// Returns the axis along which rows are stored.
 int first_axis(const Request& request) { return has_channels_last(request.step) ? 1 : 2; }
 
 Kernel prepare_resize(const Request& request) {

@@ -1,4 +1,4 @@
-// Gradient of resize.
+// The gradient of resize.
 #include "compiler/ir/rules.h"
 
 namespace flow::grad {

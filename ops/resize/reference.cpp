@@ -1,4 +1,5 @@
-// Reference: resize and its gradient, with the weight of every pair of pixels.
+// Reference kernels of resize and of its gradient, which compute the weight of every pair of
+// pixels.
 #include <algorithm>
 #include <cmath>
 #include <string>
@@ -29,7 +30,8 @@ class Interpolation {
         out_(out),
         scale_(number(request, "scale")) {}
 
-  /// Of each element of y, which elements of x go into it; with `back`, the other way round.
+  /// Returns, for each element of y, the elements of x that contribute to it; with `back`, returns
+  /// for each element of x the elements of y to which it contributes.
   std::vector<std::vector<Share>> shares(bool back) const {
     std::vector<std::vector<Share>> all(static_cast<size_t>(back ? in_ : out_));
     for (int64_t i = 0; i < out_; ++i) {
@@ -87,7 +89,8 @@ class Interpolation {
   double scale_;
 };
 
-/// From planes of x to planes of y, or with `back` from their gradients to those of x.
+/// Resizes planes of x to planes of y or, with `back`, computes the gradient of x from the gradient
+/// of y.
 Kernel prepare(const Request& request, const Shape& x, const Shape& y, bool back) {
   const Interpolation down(request, x[2], y[2]), across(request, x[3], y[3]);
   Kernel kernel;

@@ -1,5 +1,5 @@
-// Images resized by interpolation, and what resizes along one axis read, as ONNX's Resize defines
-// it.
+// The records of ops that resize images by interpolation, and the tables for resizing along one
+// axis, as ONNX's Resize defines it.
 #include "ops/resize/taps.h"
 
 #include <algorithm>
@@ -19,7 +19,7 @@ namespace {
 using Tap = std::pair<int64_t, double>;  // index, weight
 using TapLists = std::vector<std::vector<Tap>>;
 
-/// How one axis is resized.
+/// The parameters with which one axis is resized.
 struct Resized {
   Resized(const Attributes& attributes, int64_t in_extent, int64_t out_extent)
       : mode(attributes.get<std::string>("mode")),
@@ -32,16 +32,16 @@ struct Resized {
         out(out_extent) {}
 
   std::string mode, coordinates, rounding;
-  double scale, cubic;  // scale 0: the quotient of the extents
+  double scale, cubic;  // if `scale` is 0, the quotient of the extents is used
   bool excludes;
   int64_t in, out;
 
-  /// Places of the result in those of x. Quotients of integers are rounded once.
+  /// Maps a place of the result to a place of x. A quotient of integers is rounded only once.
   double unscaled(double place) const {
     return scale > 0 ? place / scale : place * static_cast<double>(in) / static_cast<double>(out);
   }
 
-  /// Where element i of the result lies in x.
+  /// Returns the position of element i of the result in x.
   double position(int64_t i) const {
     const auto place = static_cast<double>(i);
     if (coordinates == "half_pixel") return unscaled(place + 0.5) - 0.5;
@@ -56,14 +56,15 @@ struct Resized {
     return std::ceil(position - 0.5);
   }
 
-  /// Keys, Cubic convolution interpolation for digital image processing, 1981; `cubic` is its a.
+  /// The weights of Keys, Cubic convolution interpolation for digital image processing, 1981, where
+  /// `cubic` is the parameter a.
   double cubic_weight(double distance) const {
     const double a = cubic, d = std::abs(distance);
     if (d <= 1) return ((a + 2) * d - (a + 3)) * d * d + 1;
     return d < 2 ? ((a * d - 5 * a) * d + 8 * a) * d - 4 * a : 0;
   }
 
-  /// Places may lie outside x.
+  /// Returns the taps at a position. Their places may be outside x.
   std::vector<Tap> taps_at(double position) const {
     if (mode == "nearest") return {{static_cast<int64_t>(rounded(position)), 1}};
     const auto floor = static_cast<int64_t>(std::floor(position));
@@ -84,7 +85,8 @@ struct Resized {
     for (auto& [place, weight] : taps) weight /= sum;
   }
 
-  /// Those of one element in ascending order, each place once; the edge continues outside x.
+  /// Returns the taps of one element in ascending order, with each place once. Outside x, the edge
+  /// is repeated.
   std::vector<Tap> taps_of(int64_t i) const {
     std::vector<Tap> taps = taps_at(position(i));
     if (excludes) exclude_outside(taps);
@@ -117,10 +119,11 @@ Taps table_of(const TapLists& lists) {
   return taps;
 }
 
-constexpr int64_t kMostTaps = 4;    // of an axis: cubic
-constexpr double kLeastCubic = -1;  // up to 0: the weights inside an image add up to more than 0
+constexpr int64_t kMostTaps = 4;    // the taps along an axis in cubic mode
+constexpr double kLeastCubic = -1;  // weights inside an image sum to more than 0 in [-1, 0]
 
-/// What `scale` makes of an extent, rounded down; reports nothing and too much.
+/// Returns the extent multiplied by `scale` and rounded down; reports an extent that is zero or too
+/// large.
 std::optional<int64_t> scaled(Call& call, int64_t extent, double scale) {
   const double scaled = std::floor(static_cast<double>(extent) * scale);
   if (scaled >= 1 && scaled <= static_cast<double>(kMostResized))
@@ -131,7 +134,7 @@ std::optional<int64_t> scaled(Call& call, int64_t extent, double scale) {
   return {};
 }
 
-/// Height and width of the result that `size` or `scale` asks for.
+/// Returns the height and width of the result that `size` or `scale` requests.
 std::optional<std::vector<int64_t>> wanted_size(Call& call, const Shape& x) {
   const std::vector<int64_t>& size = call.integers("size");
   const double scale = call.attribute<double>("scale");
@@ -156,7 +159,7 @@ void normalize_resize(Call& call, Attributes& attributes) {
   if (const auto size = wanted_size(call, call.shape(0))) attributes.set("size", *size);
 }
 
-/// Whether the attributes are those of the mode; reports one that only another mode has.
+/// Returns true if the attributes fit the mode; reports an attribute that belongs to another mode.
 bool suits_mode(Call& call) {
   const auto& mode = call.attribute<std::string>("mode");
   const auto only = [&](std::string_view name, std::string_view of, bool is_default) {
@@ -170,8 +173,8 @@ bool suits_mode(Call& call) {
   return !call.failed();
 }
 
-/// Whether tables can be made for a resize from x to `size`, and a scale says the same; reports if
-/// not.
+/// Returns true if tables can be made for a resize from x to `size`, and if a given scale agrees
+/// with `size`; otherwise reports an error.
 bool fits(Call& call, const Shape& x, const std::vector<int64_t>& size) {
   if (!suits_mode(call)) return false;
   const double scale = call.attribute<double>("scale");

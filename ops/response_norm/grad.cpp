@@ -1,4 +1,4 @@
-// Division by a norm, as primitives.
+// Expansion of layers that divide by a norm into primitives.
 #include "compiler/grad/common.h"
 
 namespace flow::grad {
@@ -22,7 +22,7 @@ ValueId expand_l2_normalize(LayerContext& context) {
   return context.add("multiply", "", {x, scale});
 }
 
-/// The mean of `size` neighboring channels, of which zeros stand for those that do not exist.
+/// Returns the mean of `size` neighboring channels. Channels that do not exist count as zeros.
 ValueId mean_of_channels(const LayerContext& context, ValueId x, const Shape& shape, int64_t size) {
   const ValueId images = context.reshape(
       "images", x, Integers{shape[0], 1, shape[1], shape.elements(2, shape.rank())});

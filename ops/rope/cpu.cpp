@@ -1,5 +1,6 @@
-// rope and its gradient: cosines and sines of all positions, then rows of features, each turned by
-// those of its position. Without the operand `positions`, the table is made once.
+// Kernels of rope and of its gradient: they compute cosines and sines of all positions, then rotate
+// each row of features by the angles of its position. Without the operand `positions`, the table is
+// computed once.
 #include <cmath>
 #include <cstring>
 #include <memory>
@@ -12,7 +13,7 @@
 namespace flow::cpu::fast {
 namespace {
 
-/// Cosines, then sines of a position.
+/// Writes the cosines, then the sines, of the angles of a position.
 template <typename T>
 void fill_turns(const std::vector<double>& frequencies, double position, double sign, T* turns) {
   const size_t pairs = frequencies.size();
@@ -23,7 +24,7 @@ void fill_turns(const std::vector<double>& frequencies, double position, double 
   }
 }
 
-/// x may be y.
+/// Rotates pairs of features. y may alias x.
 template <bool kHalves, typename T>
 [[gnu::always_inline]] inline void turn_pairs(const T* x, const T* turns, int64_t pairs, T* y) {
 #pragma omp simd
@@ -58,7 +59,7 @@ FLOW_VECTORIZED void turn_rows(const ops::Rope& r, int64_t rows, const double* x
     turn_row(r, x + row * r.depth, turns + row * 2 * r.pairs, y + row * r.depth);
 }
 
-/// `sign`: -1 turns the other way.
+/// `sign` is -1 for the opposite direction.
 template <typename T>
 class Rotation {
  public:
@@ -94,12 +95,12 @@ class Rotation {
   }
 
  private:
-  /// Positions of all vectors.
+  /// Returns the number of positions in all vectors of positions.
   int64_t places() const { return r_.rows / r_.rows_of_positions * r_.length; }
   size_t table_elements() const { return static_cast<size_t>(places() * 2 * r_.pairs); }
 
   void fill_table(const Buffers& b, T* turns) const {
-    constexpr int64_t kCost = 16;  // of an angle, in elements
+    constexpr int64_t kCost = 16;  // the cost of an angle, in elements
     const int64_t piece = std::max<int64_t>(1, kPiece / (kCost * r_.pairs));
     for_pieces(threads_, places(), piece, [&](int64_t first, int64_t end) {
       for (int64_t at = first; at < end; ++at)
@@ -111,7 +112,7 @@ class Rotation {
   ops::Rope r_;
   double sign_;
   std::shared_ptr<const std::vector<double>> frequencies_;
-  std::shared_ptr<const std::vector<T>> turns_;  // of positions 0, 1, ...
+  std::shared_ptr<const std::vector<T>> turns_;  // cosines and sines of positions 0, 1, ...
   int threads_;
 };
 

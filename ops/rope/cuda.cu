@@ -1,5 +1,5 @@
-// rope and its gradient: a thread for each pair of features, which finds its angle from a table of
-// frequencies that lies in the device's memory from the start.
+// Kernels of rope and of its gradient: a thread for each pair of features computes its angle from a
+// table of frequencies that is copied to device memory in advance.
 #include <cmath>
 #include <memory>
 #include <numbers>
@@ -16,19 +16,19 @@ namespace flow::cuda {
 namespace {
 
 constexpr double kHalfTurn = std::numbers::pi;
-constexpr double kHalfTurnRest = 1.2246467991473532e-16;  // pi beyond that double
+constexpr double kHalfTurnRest = 1.2246467991473532e-16;  // pi minus the value of that double
 
-/// x, y: (rows, depth), of whose features the first 2 pairs turn. Index holds all numbers of
-/// elements.
+/// x and y are (rows, depth), and the first 2 * pairs features are rotated. All numbers of elements
+/// fit Index.
 template <typename Index>
 struct Rotation {
   Index rows, depth, pairs;
-  Divider width, length, rows_of_positions;  // threads of a row; rows that share positions
+  Divider width, length, rows_of_positions;  // divide by threads per row and by these sizes
   bool halves;
-  double sign;                // -1: the other way
-  const double* frequencies;  // on the device
-  Integers positions;         // without data: 0, 1, ...
-  int64_t places;             // of a vector of positions
+  double sign;                // -1 for the opposite direction
+  const double* frequencies;  // a table in device memory
+  Integers positions;         // no data if positions are 0, 1, ...
+  int64_t places;             // the extent of a vector of positions
 
   __device__ double position(Index row) const {
     const Index place = length.divide(row).remainder;
@@ -38,7 +38,7 @@ struct Rotation {
   }
 };
 
-/// Cosine and sine of an angle in radians. Half turns are taken off first: what is left fits a
+/// The cosine and sine of an angle in radians. Half turns are subtracted first: the rest fits a
 /// float, and sincospi reduces it without local memory.
 template <typename T>
 struct CosineSine {
@@ -63,7 +63,8 @@ struct CosineSine {
   }
 };
 
-/// Threads of a row: one for each pair, and one for each feature that is only copied. y may be x.
+/// Rotates x into y. Each row has one thread for each pair and one for each feature that is only
+/// copied. y may alias x.
 template <typename Index, typename T>
 __global__ void rotate(Rotation<Index> r, const T* x, T* y) {
   const int64_t threads = static_cast<int64_t>(r.rows) * (r.depth - r.pairs);
@@ -117,7 +118,7 @@ Kernel rotation_of(const Request& request, double sign) {
                           {nullptr, rope.positions.value_or(DType::kInt32)},
                           rope.length};
   return visit_float(request.inputs[0].dtype, [&]<typename T>(T) -> Kernel {
-    // The launch keeps the frequencies.
+    // The launch keeps the frequencies alive.
     return {[r, frequencies, placed = rope.positions.has_value(),
              name = request.step.op->name.data(), threads = rope.rows * (rope.depth - rope.pairs)](
                 const Buffers& b, const LaunchState& state) {

@@ -1,4 +1,5 @@
-// Rotary position embeddings: by how much they turn pairs of features, and what kernels read.
+// Rotary position embeddings: the angles by which they rotate pairs of features, and the sizes that
+// kernels read.
 #pragma once
 
 #include <cstdint>
@@ -9,18 +10,19 @@
 
 namespace flow::ops {
 
-/// Radians per position of each pair, of a call of `rope` with normalized attributes.
+/// Returns the radians per position of each pair, for a call of `rope` with normalized attributes.
 std::vector<double> rope_frequencies(const Attributes& attributes);
 
-/// Does pair i have features i and i + pairs? Else it has 2 i and 2 i + 1.
+/// Returns true if pair i consists of features i and i + pairs, and false if it consists of 2 i and
+/// 2 i + 1.
 bool rope_splits_halves(const Attributes& attributes);
 
-/// x and y are (..., length, depth), of whose features the first 2 pairs turn.
+/// x and y are (..., length, depth), and the first 2 * pairs features are rotated.
 struct Rope {
   int64_t rows, length, depth, pairs;
-  int64_t rows_of_positions;  // that share a vector of positions
+  int64_t rows_of_positions;  // rows that share a vector of positions
   bool halves;
-  std::optional<DType> positions;  // of the operand; else 0, 1, ...
+  std::optional<DType> positions;  // the dtype of the operand; without it, positions are 0, 1, ...
 };
 
 template <typename Request>
@@ -34,7 +36,7 @@ Rope rope_of(const Request& request) {
             {}};
   if (request.inputs.size() < 2) return rope;
   rope.positions = request.inputs[1].dtype;
-  // Of (N, T) each N has its own.
+  // If positions are (N, T), each index of N has a separate vector of positions.
   if (request.inputs[1].shape.rank() == 2) rope.rows_of_positions = rows / x[0];
   return rope;
 }

@@ -1,5 +1,5 @@
-// Rotary position embedding, and its gradient, which turns the other way. Frequencies are scaled
-// for contexts longer than a model was trained with.
+// The records of rotary position embedding and of its gradient, which rotates in the opposite
+// direction. Frequencies can be scaled for contexts longer than those of the training.
 #include "ops/rope/frequencies.h"
 
 #include <cmath>
@@ -11,13 +11,13 @@
 namespace flow::ops {
 namespace {
 
-/// Llama 3 (Grattafiori et al., 2024): short wavelengths are kept, long ones are scaled, those in
-/// between are a mixture.
+/// The scaling of Llama 3 (Grattafiori et al., 2024): short wavelengths are kept, long ones are
+/// scaled, and those in between are interpolated.
 double scaled_by_wavelength(double frequency, double scaled, double context,
                             const Attributes& attributes) {
   const auto low = attributes.get<double>("low_frequency_factor");
   const auto high = attributes.get<double>("high_frequency_factor");
-  const double turns = context * frequency / (2 * std::numbers::pi);  // within the context
+  const double turns = context * frequency / (2 * std::numbers::pi);  // turns in the context
   if (turns < low) return scaled;
   if (turns > high) return frequency;
   const double kept = (turns - low) / (high - low);
@@ -26,7 +26,7 @@ double scaled_by_wavelength(double frequency, double scaled, double context,
 
 constexpr double kLargest = 1e30;
 
-/// Without `dims` all features are rotated. `infer` refuses a tensor without features.
+/// Sets `dims` to all features if it is missing. `infer` rejects a tensor without features.
 void normalize_rope(Call& call, Attributes& attributes) {
   const Shape& x = call.shape(0);
   if (x.rank() > 0 && !attributes.find("dims")) attributes.set("dims", x[x.rank() - 1]);
@@ -61,7 +61,8 @@ bool scaling_fits(Call& call) {
   return false;
 }
 
-/// (T), or (N, T) where N is the first axis of x.
+/// Returns true if the positions are (T), or (N, T) where N is the first axis of x; otherwise
+/// reports an error.
 bool positions_fit(Call& call) {
   if (call.operands() < 2) return true;
   const Shape &x = call.shape(0), &positions = call.shape(1);
@@ -77,7 +78,8 @@ bool positions_fit(Call& call) {
   return false;
 }
 
-/// A shard does not know the place of its first position, where positions are split.
+/// Returns the batch axis of the result. Without the operand `positions`, a shard does not know its
+/// first position, so the axis of positions cannot be divided among shards.
 int batch_of_rotated(const Call& call) {
   const Operand& x = call.operand(0);
   const int length = x.shape.rank() - 2;
@@ -126,7 +128,7 @@ std::vector<AttributeSpec> rope_attributes() {
                    "with original_context: keep pairs that turn more often in it")};
 }
 
-/// All features, where job files do not say.
+/// If job files omit `dims`, plans contain the number of all features.
 PlanAttribute dims_in_plans() { return {"dims", Kind::kCount}; }
 
 OperandSpec positions_operand() {

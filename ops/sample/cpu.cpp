@@ -1,5 +1,5 @@
-// sample: the likeliest tokens are found by partition, as is the one that is drawn, so that a row
-// costs a few passes over its logits.
+// The kernel of sample. It finds the likeliest tokens by partitioning, and the drawn token too, so
+// a row costs only a few passes over its logits.
 #include <algorithm>
 #include <utility>
 
@@ -11,8 +11,8 @@ namespace flow::cpu::fast {
 namespace {
 
 struct Token {
-  uint64_t order;   // of its logit
-  uint64_t weight;  // once it is known
+  uint64_t order;   // the order of its logit
+  uint64_t weight;  // 0 until it is computed
   int64_t place;
 };
 
@@ -28,8 +28,8 @@ uint64_t weight_of_all(const Token* first, const Token* end) {
   return all;
 }
 
-/// Moves the fewest first tokens of that order that together weigh `least` to the front; returns
-/// their end, before which the last of them lies.
+/// Moves to the front the fewest tokens, in the order of `before`, that together weigh `least`.
+/// Returns their end; the last of these tokens is directly before it.
 template <typename Before>
 Token* move_up(Token* first, Token* end, uint64_t least, Before before) {
   constexpr std::ptrdiff_t kFew = 32;
@@ -61,7 +61,7 @@ int32_t likeliest(const T* logits, int64_t n) {
   return static_cast<int32_t>(best);
 }
 
-/// The tokens that may be drawn, weighed; returns their end.
+/// Finds the tokens that may be drawn and computes their weights. Returns their end.
 template <typename T>
 Token* keep_tokens(const T* logits, int64_t n, const Sampling& sampling, Token* tokens) {
   for (int64_t i = 0; i < n; ++i) tokens[i] = {order_of(logits[i]), 0, i};

@@ -1,5 +1,5 @@
-// sample: a block for each row. Bounds of the likeliest tokens are found bit by bit, by sums over
-// all logits; sums of integers are those of the CPU.
+// The kernel of sample, with a block for each row. It finds the bound of the likeliest tokens bit
+// by bit, with sums over all logits. These are sums of integers, so they equal those of the CPU.
 #include "ops/sample/problem.h"
 #include "runtime/cuda/loops/families.h"
 #include "runtime/cuda/loops/integers.cuh"
@@ -7,8 +7,8 @@
 namespace flow::cuda {
 namespace {
 
-/// Which tokens are left: those of a larger order, and of those of this order the ones before
-/// `end`.
+/// A bound on the tokens that are kept: those of a higher order, and those of the same order whose
+/// place is before `end`.
 template <typename T>
 struct Bound {
   OrderOf<T> order;
@@ -19,13 +19,13 @@ struct Bound {
   }
 };
 
-/// The logits of a row, which the threads of a block share.
+/// The logits of a row, which is shared by the threads of a block.
 template <typename T>
 struct Row {
   const T* logits;
   int64_t tokens;
 
-  /// The sum of f(order, place) over all tokens.
+  /// Returns the sum of f(order, place) over all tokens.
   template <typename F>
   __device__ uint64_t sum(F f) const {
     uint64_t own = 0;
@@ -40,8 +40,9 @@ struct Row {
     return over_block(own, Larger());
   }
 
-  /// The place of the first token with which the sum of f(order, place), in the order of places,
-  /// exceeds `sum`. REQUIRES: there is one. Each thread adds up the tokens of one stretch.
+  /// Returns the place of the first token at which the running sum of f(order, place), in the order
+  /// of places, exceeds `sum`. REQUIRES: there is such a token. Each thread sums a contiguous range
+  /// of tokens.
   template <typename F>
   __device__ int64_t place_of(uint64_t sum, F f) const {
     uint64_t* sums = shared<uint64_t>();
@@ -51,7 +52,7 @@ struct Row {
     const int64_t end = first + length < tokens ? first + length : tokens;
     uint64_t own = 0;
     for (int64_t i = first; i < end; ++i) own += f(order_of(logits[i]), i);
-    __syncthreads();  // whoever reads what was shared before
+    __syncthreads();  // other threads may still read shared memory
     sums[threadIdx.x] = own;
     __syncthreads();
     uint64_t before = 0;
@@ -67,8 +68,8 @@ struct Row {
   }
 };
 
-/// The bound that leaves the fewest likeliest of the tokens which `bound` leaves, such that the sum
-/// of f(order) over them reaches `least`. f: of equal orders the same.
+/// Returns the bound that keeps the fewest of the likeliest tokens within `bound` such that the sum
+/// of f(order) over them is at least `least`. f depends only on the order.
 template <typename T, typename F>
 __device__ Bound<T> bound_of(const Row<T>& row, const Bound<T>& bound, uint64_t least, F f) {
   using Order = OrderOf<T>;
@@ -83,7 +84,7 @@ __device__ Bound<T> bound_of(const Row<T>& row, const Bound<T>& bound, uint64_t 
     if (sum_from(tried) >= least) found = tried;
   }
   const uint64_t above = found == static_cast<Order>(~Order{0}) ? 0 : sum_from(found + 1);
-  // Of equal tokens as many as are needed.
+  // Of the tokens of equal order, only as many are kept as are needed.
   const uint64_t each = f(found), rest = least - above;
   const uint64_t equal = each == 0 ? 1 : (rest + each - 1) / each;
   const int64_t last = row.place_of(equal - 1, [&](Order order, int64_t i) {
@@ -92,7 +93,8 @@ __device__ Bound<T> bound_of(const Row<T>& row, const Bound<T>& bound, uint64_t 
   return {found, last + 1};
 }
 
-/// REQUIRES: blocks of whole warps, with shared memory of a uint64_t for each thread and one more.
+/// Draws one token for each row. REQUIRES: blocks consist of whole warps, and have shared memory
+/// for a uint64_t for each thread and one more.
 template <typename T>
 __global__ void draw_tokens(const T* logits, SampleProblem sizes, Integers positions,
                             const CallBlock* call, int32_t* out) {
@@ -122,7 +124,7 @@ __global__ void draw_tokens(const T* logits, SampleProblem sizes, Integers posit
   }
 }
 
-/// The same with temperature 0.
+/// Does the same with temperature 0.
 template <typename T>
 __global__ void take_likeliest(const T* logits, int64_t rows, int64_t tokens, int32_t* out) {
   for (int64_t r = blockIdx.x; r < rows; r += gridDim.x) {

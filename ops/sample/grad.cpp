@@ -1,10 +1,10 @@
-// Draws of tokens, which have no gradient.
+// Expansion of draws of tokens, which have no gradient.
 #include "compiler/ir/rules.h"
 
 namespace flow::grad {
 namespace {
 
-/// The entry's path names the draw.
+/// Names the draw by the entry's path.
 ir::ValueId expand_sample(LayerContext& context) {
   ir::Attributes attributes = context.attributes;
   attributes.set("consumer", context.name);

@@ -1,6 +1,6 @@
-// How `sample` draws: the order of logits, their weights as integers, and the draw. Integers add up
-// to the same sum in any order, so tokens do not depend on threads, chunks or the device. Shared
-// with device code: free of libm.
+// The parts of `sample` that all devices share: the order of logits, their weights as integers, and
+// the draw. Integers have the same sum in any order, so tokens do not depend on threads, chunks or
+// the device. Device code includes this file, so it does not use libm.
 #pragma once
 
 #include <cstddef>
@@ -15,24 +15,27 @@
 
 namespace flow {
 
-/// What comes before a draw.
+/// The parameters of a draw.
 struct Sampling {
-  double temperature = 1;  // 0: the largest logit is taken
-  double top_p = 1;        // of all weights, the share that the likeliest tokens together reach
-  int64_t top_k = 0;       // how many of the likeliest tokens are left; 0: all
+  double temperature = 1;  // if 0, the token of the largest logit is taken
+  double top_p = 1;        // the share of the total weight that the likeliest tokens must reach
+                           // together
+  int64_t top_k = 0;       // the number of likeliest tokens that are kept; 0 keeps all
   PhiloxKey key = {};
-  bool by_pass = false;  // passes of a loop draw different numbers at one position
+  bool by_pass = false;  // passes of a loop draw different numbers at the same position
 };
 
-/// More tokens, whose weights are at most kUnitWeight, could overflow a sum.
+/// The largest number of tokens. Weights are at most kUnitWeight, so the sum over more tokens could
+/// overflow.
 inline constexpr int64_t kMostTokens = int64_t{1} << 22;
 
-/// The weight of the likeliest token. Others are rounded down, so that those less than 2^-40 times
-/// as likely are never drawn.
+/// The weight of the likeliest token. Other weights are rounded down, so tokens that are less than
+/// 2^-40 times as likely are never drawn.
 inline constexpr int kWeightBits = 40;
 inline constexpr uint64_t kUnitWeight = uint64_t{1} << kWeightBits;
 
-/// Unsigned integers that order as the logits do; NaN is the smallest, and there is one zero.
+/// Unsigned integers in the same order as the logits. NaN is the smallest, and both zeros are
+/// equal.
 template <typename T>
 using OrderOf = std::conditional_t<sizeof(T) == 8, uint64_t, uint32_t>;
 
@@ -45,7 +48,7 @@ FLOW_HOST_DEVICE inline OrderOf<T> order_of(T x) {
   return bits & kSign ? ~bits : bits | kSign;
 }
 
-/// The logit of that order. REQUIRES: it is that of a number.
+/// Returns the logit with this order. REQUIRES: the order is that of a number.
 template <typename T>
 FLOW_HOST_DEVICE inline T logit_of(OrderOf<T> order) {
   using Bits = OrderOf<T>;
@@ -53,8 +56,9 @@ FLOW_HOST_DEVICE inline T logit_of(OrderOf<T> order) {
   return bits_as<T>(order & kSign ? static_cast<Bits>(order ^ kSign) : static_cast<Bits>(~order));
 }
 
-/// floor(2^40 e^x) for x <= 0, where e^x is within a few units of its last bit: x = n ln 2 + r with
-/// |r| <= ln 2 / 2, and Taylor's series for e^r. The two parts of ln 2 are those of fdlibm.
+/// Returns floor(2^40 e^x) for x <= 0, with e^x accurate to a few units in the last place: x = n ln
+/// 2 + r with |r| <= ln 2 / 2, and e^r is computed by its Taylor series. The two parts of ln 2 are
+/// those of fdlibm.
 FLOW_HOST_DEVICE inline uint64_t exp_weight(double x) {
   constexpr double kLeast = -28;  // 2^40 e^-28 < 1
   constexpr double kLog2E = 1.44269504088896338700e+00;
@@ -68,20 +72,20 @@ FLOW_HOST_DEVICE inline uint64_t exp_weight(double x) {
   return static_cast<uint64_t>(sum * scale);
 }
 
-/// The weight of a logit next to the largest one, `most`.
+/// Returns the weight of a logit, where `most` is the largest logit.
 template <typename T>
 FLOW_HOST_DEVICE inline uint64_t weight_of(T x, T most, double temperature) {
   if (order_of(x) == order_of(most)) return kUnitWeight;
   return exp_weight((static_cast<double>(x) - static_cast<double>(most)) / temperature);
 }
 
-/// The weight that the likeliest tokens must reach together, of all.
+/// Returns the part of the total weight `all` that the likeliest tokens must reach together.
 FLOW_HOST_DEVICE inline uint64_t kept_weight(uint64_t all, double top_p) {
   const auto share = static_cast<uint64_t>(top_p * static_cast<double>(all));
   return share < 1 ? 1 : share > all ? all : share;
 }
 
-/// The high word of a product.
+/// Returns the high word of a product.
 FLOW_HOST_DEVICE inline uint64_t multiply_high(uint64_t a, uint64_t b) {
   const uint64_t a0 = static_cast<uint32_t>(a), a1 = a >> 32;
   const uint64_t b0 = static_cast<uint32_t>(b), b1 = b >> 32;
@@ -89,7 +93,7 @@ FLOW_HOST_DEVICE inline uint64_t multiply_high(uint64_t a, uint64_t b) {
   return a1 * b1 + (middle >> 32) + ((a0 * b1 + static_cast<uint32_t>(middle)) >> 32);
 }
 
-/// A number in [0, all): a function of (seed, entry, position, row, pass).
+/// Returns a number in [0, all), which is a function of (seed, entry, position, row, pass).
 FLOW_HOST_DEVICE inline uint64_t draw_weight(const Sampling& sampling, int64_t position,
                                              uint64_t row, int64_t pass, uint64_t all) {
   const PhiloxBlock words = philox_block(sampling.key, static_cast<uint32_t>(position), row,
@@ -101,14 +105,14 @@ FLOW_HOST_DEVICE inline uint64_t draw_weight(const Sampling& sampling, int64_t p
 struct SampleProblem {
   int64_t rows, tokens;
   Sampling sampling;
-  DType position;        // of operand 1, where numbers are drawn
-  bool position_of_row;  // each row has its own
-  WholeIndex place;      // of a shard's row
-  int64_t whole_rows;    // of the whole batch
+  DType position;        // the dtype of operand 1, the positions at which numbers are drawn
+  bool position_of_row;  // each row has a separate position
+  WholeIndex place;      // maps a shard's row to the row of the whole batch
+  int64_t whole_rows;    // the number of rows of the whole batch
 
-  /// The position of a row is this element of operand 1.
+  /// Returns the element of operand 1 that is the position of a row.
   FLOW_HOST_DEVICE int64_t position_at(int64_t row) const { return position_of_row ? row : 0; }
-  /// A number in [0, all) for a row of this call.
+  /// Returns a number in [0, all) for a row of this call.
   template <typename Call>
   FLOW_HOST_DEVICE uint64_t draw(int64_t row, int64_t at, const Call& call, uint64_t all) const {
     const int64_t number = call.step * whole_rows + place.at(row, call.shard);

@@ -1,11 +1,11 @@
-// Tokens drawn from logits.
+// The record of sample, which draws tokens from logits.
 #include "ops/core/families.h"
 #include "ops/sample/problem.h"
 
 namespace flow::ops {
 namespace {
 
-/// The draw has the name that the layer gives it; of a call that no layer made, the op's.
+/// Names a draw after the op if no layer has named it.
 void normalize_sample(Call& /*call*/, Attributes& attributes) {
   if (!attributes.has("consumer")) attributes.set("consumer", std::string("sample"));
 }

@@ -1,6 +1,7 @@
-// softmax and log_softmax along an axis, and their gradients: of one row of floats in memory, and
-// of rows beside each other, whose sums are all in double. Rows along the last axis are worked on
-// one by one; others many at a time, or where few lie beside each other, by way of copies.
+// Kernels of softmax and log_softmax along an axis, and of their gradients. Rows along the last
+// axis are contiguous and are computed one by one. Rows along other axes are interleaved and are
+// computed many at a time, with sums in double; if few of them are interleaved, they are first
+// copied to contiguous rows.
 #include <algorithm>
 #include <array>
 #include <cmath>
@@ -22,7 +23,7 @@ FLOW_VECTORIZED void subtract_all(const float* x, float max, float log_sum, floa
   for (int64_t i = 0; i < n; ++i) y[i] = (x[i] - max) - log_sum;
 }
 
-/// y = exp(x - shift), and the sum of that.
+/// Computes y = exp(x - shift) and returns the sum of y.
 FLOW_VECTORIZED double exp_and_sum(const float* x, float shift, float* y, int64_t n) {
   double total = 0;
   for (int64_t first = 0; first < n; first += kSumBlock) {
@@ -36,14 +37,14 @@ FLOW_VECTORIZED double exp_and_sum(const float* x, float shift, float* y, int64_
   return total;
 }
 
-/// The same, all in double.
+/// Does the same with the whole sum in double.
 FLOW_VECTORIZED double exp_and_wide_sum(const float* x, float shift, float* y, int64_t n) {
 #pragma omp simd
   for (int64_t i = 0; i < n; ++i) y[i] = math::exp_of_nonpositive(x[i] - shift);
   return sum_of_terms<double>(n, [=](int64_t i) { return static_cast<double>(y[i]); });
 }
 
-/// y = softmax(x); the maximum, and the sum of e^(x - max) that `exp_and_add` found.
+/// y = softmax(x), with the maximum of x, and the sum of e^(x - max) that `exp_and_add` returned.
 struct MaxAndSum {
   float max;
   double sum;
@@ -57,8 +58,9 @@ MaxAndSum softmax_with(ExpAndAdd exp_and_add, const float* x, float* y, int64_t 
   return {max, sum};
 }
 
-/// run(x, y, n), but fewer elements than kShort in whole vectors, filled up with what exp makes 0
-/// of: what is left over of a loop's vectors runs element by element, and of ten that is all.
+/// Calls run(x, y, n). Fewer than kShort elements are first padded to whole vectors with elements
+/// whose exp is 0. A loop would compute the elements after its last whole vector one at a time, and
+/// for ten elements these are all of them.
 template <typename Run>
 auto in_whole_vectors(const float* x, float* y, int64_t n, Run run) {
   constexpr int64_t kShort = 64, kLanes = 16;
@@ -72,10 +74,10 @@ auto in_whole_vectors(const float* x, float* y, int64_t n, Run run) {
   return result;
 }
 
-/// The maximum and the sum again.
+/// Computes y = log_softmax(x), and returns the maximum and the sum of e^(x - max).
 MaxAndSum log_softmax_with(const float* x, float* y, int64_t n) {
   const float max = largest_of(x, n);
-  // Block by block, so that y may lie where x does.
+  // The exponentials are computed in a separate block, so y may alias x.
   double sum = 0;
   float exps[kSumBlock];
   for (int64_t first = 0; first < n; first += kSumBlock)
@@ -84,7 +86,7 @@ MaxAndSum log_softmax_with(const float* x, float* y, int64_t n) {
   return {max, sum};
 }
 
-/// No difference is taken from an infinite maximum.
+/// Returns ln(sum e^x) without subtracting the maximum, which is infinite.
 double log_of_infinite_sum(const float* x, int64_t n) {
   double sum = 0;
   for (int64_t i = 0; i < n; ++i) sum += static_cast<double>(math::exp(x[i]));
@@ -129,23 +131,23 @@ float logsumexp_row(const float* x, int64_t n) {
 namespace flow::cpu::fast {
 namespace {
 
-/// out = f(a, b) of rows of n floats; where there is one operand, b is null.
+/// out = f(a, b) for rows of n floats. b is null if there is only one operand.
 using RowFunction = void (*)(const float* a, const float* b, float* out, int64_t n);
 
-/// `count` rows of n floats beside each other: element k of row i is at k * apart + i.
+/// `count` interleaved rows of n floats: element k of row i is at k * apart + i.
 struct RowsBeside {
   int64_t n, apart, count;
 };
 constexpr int64_t kMostBeside = 64;  // rows
 
-/// The same of each of those rows.
+/// Does the same for each of the interleaved rows.
 using RowsFunction = void (*)(const float* a, const float* b, float* out, const RowsBeside& rows);
 
-constexpr int64_t kRowsTogether = 16;  // rows: a vector's floats, as a cache line's
+constexpr int64_t kRowsTogether = 16;  // rows; their floats fill a vector, and a cache line
 
-/// One or two operands of one shape and the result, from some element on.
+/// The operands, one or two of the same shape, and the result, each starting at element `at`.
 struct RowOperands {
-  const float *a, *b;  // b is null where there is one operand
+  const float *a, *b;  // b is null if there is only one operand
   float* out;
 
   RowOperands(const Buffers& buffers, int64_t at)
@@ -154,7 +156,7 @@ struct RowOperands {
         out(output<float>(buffers, 0) + at) {}
 };
 
-/// count rows of n, which lie `inner` apart, from x into `rows`.
+/// Copies `count` rows of n elements, whose elements are `inner` apart in x, to contiguous rows.
 void bring_together(const float* x, const ops::AlongAxis& shape, int64_t count, float* rows) {
   for (int64_t k = 0; k < shape.n; ++k)
     for (int64_t i = 0; i < count; ++i) rows[i * shape.n + k] = x[k * shape.inner + i];
@@ -201,9 +203,9 @@ Kernel rows_beside(const Request& request, const ops::AlongAxis& shape, RowsFunc
                  });
 }
 
-/// A Kernel of one or two operands of one shape that calls `run` on each row along the axis. Of
-/// rows that do not lie in one piece it calls `run_beside` on many at a time; a few are brought
-/// together first.
+/// Returns a Kernel of one or two operands of the same shape that computes each row along the axis.
+/// It calls `run` for each contiguous row, or `run_beside` for many interleaved rows at a time. Few
+/// interleaved rows are first copied to contiguous ones.
 Kernel rows_kernel(const Request& request, RowFunction run, RowsFunction run_beside) {
   const ops::AlongAxis shape(request.inputs[0].shape, request.step.attributes);
   if (shape.inner == 1) return adjacent_rows(request, shape, run);
@@ -211,7 +213,7 @@ Kernel rows_kernel(const Request& request, RowFunction run, RowsFunction run_bes
   return rows_apart(request, shape, run);
 }
 
-/// The sum of dy y.
+/// Returns the sum of dy y.
 FLOW_VECTORIZED double sum_of_products(const float* dy, const float* y, int64_t n) {
   double sum = 0;
   add_terms(n, sum, [=](int64_t i) { return dy[i] * y[i]; });
@@ -238,7 +240,7 @@ FLOW_VECTORIZED void log_softmax_grad_with(const float* dy, const float* y, floa
   for (int64_t i = 0; i < n; ++i) dx[i] = dy[i] - math::exp_of_nonpositive(y[i]) * sum;
 }
 
-/// make(i, at) for each element: of row i, at that place.
+/// Calls make(i, at) for each element, where i is its row and `at` is its place.
 template <typename Make>
 [[gnu::always_inline]] inline void for_rows_beside(const RowsBeside& rows, Make make) {
   for (int64_t k = 0; k < rows.n; ++k) {
@@ -247,7 +249,7 @@ template <typename Make>
   }
 }
 
-/// A number for each row.
+/// One number for each row.
 template <typename T>
 using OfRows = std::array<T, kMostBeside>;
 

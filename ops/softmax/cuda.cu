@@ -1,4 +1,5 @@
-// softmax and log_softmax along an axis, and their gradients: a warp or a block for each row.
+// Kernels of softmax and log_softmax along an axis, and of their gradients, with a warp or a block
+// for each row.
 #include "ops/core/along_axis.h"
 #include "runtime/base/vector_math.h"
 #include "runtime/cuda/loops/families.h"

@@ -1,4 +1,4 @@
-// Gradients of softmax and its logarithm.
+// The gradients of softmax and of its logarithm.
 #include "compiler/grad/common.h"
 
 namespace flow::grad {

@@ -1,4 +1,4 @@
-// Reference: softmax and log_softmax along an axis, and their gradients.
+// Reference kernels of softmax and log_softmax along an axis, and of their gradients.
 #include <cmath>
 
 #include "runtime/cpu/backend/families.h"
@@ -7,7 +7,8 @@
 namespace flow::cpu::reference {
 namespace {
 
-/// Calls run(a, b, out, n, stride) for each row along the axis; b is the second operand or null.
+/// Calls run(a, b, out, n, stride) for each row along the axis. b is the second operand, or null if
+/// there is none.
 template <typename Run>
 Kernel for_rows(const Request& request, Run run) {
   const Shape& x = request.inputs[0].shape;
@@ -26,7 +27,7 @@ Kernel for_rows(const Request& request, Run run) {
   return kernel;
 }
 
-/// logsumexp of a row.
+/// Returns logsumexp of a row.
 template <typename T>
 double log_sum_exp(const T* x, int64_t n, int64_t stride) {
   double max = static_cast<double>(x[0]), sum = 0;

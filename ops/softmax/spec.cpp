@@ -1,4 +1,4 @@
-// softmax, its logarithm, and their gradients.
+// The records of softmax, of its logarithm, and of their gradients.
 #include "ops/core/families.h"
 
 namespace flow::ops {

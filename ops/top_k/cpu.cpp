@@ -1,5 +1,6 @@
-// top_k: the largest elements along an axis and their places, the first on ties. A NaN is larger
-// than any number. top_k_grad: their gradients at those places, zero elsewhere.
+// Kernels of top_k, which returns the largest elements along an axis and their places, and of
+// top_k_grad, which puts gradients at those places and zeros elsewhere. Of equal elements, the
+// first one comes first. NaN is larger than any number.
 #include <algorithm>
 #include <bit>
 #include <cmath>
@@ -15,34 +16,37 @@
 namespace flow::cpu::fast {
 namespace {
 
-using TopK = ops::PickedAlongAxis;  // from x to values and indices
+using TopK = ops::PickedAlongAxis;  // the shapes of x and of the values and indices
 
-/// Can an element and its place share 64 bits?
+/// True if an element and its place fit 64 bits together.
 template <typename T>
 constexpr bool kFitsKey = sizeof(T) <= sizeof(uint32_t);
 
-/// Bits that order as the elements do.
+/// Returns bits in the same order as the elements.
 template <typename T>
 uint32_t ordered_bits(T x) {
   constexpr uint32_t kSign = uint32_t{1} << 31;
   if constexpr (std::is_floating_point_v<T>) {
     if (std::isnan(x)) return ~uint32_t{0};
-    const auto bits = std::bit_cast<uint32_t>(x + T{0});  // there is one zero
-    const auto negative = static_cast<uint32_t>(static_cast<int32_t>(bits) >> 31);  // all or none
+    const auto bits = std::bit_cast<uint32_t>(x + T{0});  // turns -0 into 0
+    const auto negative =
+        static_cast<uint32_t>(static_cast<int32_t>(bits) >> 31);  // all bits or none
     return bits ^ (negative | kSign);
   } else {
     return static_cast<uint32_t>(x) ^ kSign;
   }
 }
 
-/// A larger key comes first: that of a larger element, and of equal ones of the first.
+/// Returns a key that is larger if the element comes earlier in the result: a larger element comes
+/// first, and of equal elements the first one.
 template <typename T>
 uint64_t key_of(T x, int64_t place) {
   return uint64_t{ordered_bits(x)} << 32 | ~static_cast<uint32_t>(place);
 }
 
-/// The keys of the k largest of a column, in order, in keys[0, k). Those beyond the k that are kept
-/// are thrown away when there are twice as many, so that few elements are more than read.
+/// Writes the keys of the k largest elements of a column to keys[0, k) in order. Candidates are
+/// collected until there are about 2 k; then all but the largest k are discarded. Most elements are
+/// smaller than these, so they are only read.
 template <typename T>
 void find_keys(const T* column, const TopK& sizes, uint64_t* keys) {
   uint64_t* const kept = keys + sizes.count;
@@ -64,7 +68,7 @@ void find_keys(const T* column, const TopK& sizes, uint64_t* keys) {
   std::sort(keys, kept, std::greater<>());
 }
 
-/// The places of the k largest of a column, in order[0, k).
+/// Writes the places of the k largest elements of a column to order[0, k).
 template <typename T>
 void find_largest(const T* column, const TopK& sizes, uint64_t* order) {
   if constexpr (kFitsKey<T>) {
@@ -80,7 +84,7 @@ void find_largest(const T* column, const TopK& sizes, uint64_t* order) {
     return exceeds(x, y) || (!exceeds(y, x) && a < b);
   };
   std::iota(order, order + sizes.n, uint64_t{0});
-  // To keep a heap of many takes longer than to sort all.
+  // If k is large, a full sort is faster than a heap.
   if (sizes.count > sizes.n / 8)
     std::sort(order, order + sizes.n, comes_first);
   else

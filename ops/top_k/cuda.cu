@@ -1,6 +1,7 @@
-// top_k: the largest elements along an axis and their places, the first on ties: one after another,
-// or many by sorting. A NaN is larger than any number, as in NumPy. top_k_grad puts gradients in
-// those places.
+// Kernels of top_k, which returns the largest elements along an axis and their places, and of
+// top_k_grad, which puts gradients at those places. Few elements are found one after another; many
+// are found by sorting. Of equal elements, the first one comes first. NaN is larger than any
+// number, as in NumPy.
 #include <utility>
 
 #include "ops/core/along_axis.h"
@@ -10,22 +11,23 @@
 namespace flow::cuda {
 namespace {
 
-/// Does a stand before b among the largest?
+/// Returns true if a comes before b in the result.
 template <typename T>
 __device__ bool is_before(const Best<T>& a, const Best<T>& b) {
   return exceeds(a.value, b.value) || (!exceeds(b.value, a.value) && a.place < b.place);
 }
 
-/// The larger, of equals the first, whatever the order of a and b.
+/// Returns the larger of two elements, or the one with the earlier place if they are equal,
+/// regardless of the order of a and b.
 template <typename T>
 __device__ Best<T> larger(const Best<T>& a, const Best<T>& b) {
   return is_before(b, a) ? b : a;
 }
 
-using TopK = ops::PickedAlongAxis;  // from x to values and indices
+using TopK = ops::PickedAlongAxis;  // the shapes of x and of the values and indices
 
-/// The best of this thread's elements of a column among those that come after `last`; one of place
-/// n where there is none.
+/// Returns the best of this thread's elements of a column that come after `last` or, if there is no
+/// such element, an element with place n.
 template <typename T>
 __device__ Best<T> best_after(const T* column, const TopK& sizes, const Best<T>& last, bool any) {
   Best<T> best{column[0], sizes.n};
@@ -37,14 +39,15 @@ __device__ Best<T> best_after(const T* column, const TopK& sizes, const Best<T>&
   return best;
 }
 
-/// The best of two of which either may be none.
+/// Returns the better of two elements. An element with place `none` does not exist.
 template <typename T>
 __device__ Best<T> better_of(const Best<T>& a, const Best<T>& b, int64_t none) {
   if (a.place == none) return b;
   return b.place == none ? a : larger(a, b);
 }
 
-/// A block for each column, of as many threads as a power of two. indices may be null.
+/// Finds the largest elements one after another, with a block for each column. The number of
+/// threads in a block is a power of two. `indices` may be null.
 template <typename T>
 __global__ void take_largest(const T* x, TopK sizes, T* values, int64_t* indices) {
   Best<T>* bests = shared<Best<T>>();
@@ -52,7 +55,7 @@ __global__ void take_largest(const T* x, TopK sizes, T* values, int64_t* indices
     const T* column = x + sizes.start(c);
     Best<T> last{column[0], 0};
     for (int64_t j = 0; j < sizes.count; ++j) {
-      __syncthreads();  // all have read the best before
+      __syncthreads();  // all threads have read the previous best element
       bests[threadIdx.x] = best_after(column, sizes, last, j > 0);
       for (unsigned half = blockDim.x / 2; half > 0; half /= 2) {
         __syncthreads();
@@ -68,20 +71,21 @@ __global__ void take_largest(const T* x, TopK sizes, T* values, int64_t* indices
   }
 }
 
-// No two elements of a column are equal in the order that is_before gives. So whatever sorts them,
-// the result is the same.
+// No two elements of a column are equal in the order of is_before, so every sorting method gives
+// the same result.
 
 constexpr int kSortedTile = 1024;    // elements that a block sorts in shared memory
-constexpr int64_t kMostPasses = 32;  // elements that are found one after another
+constexpr int64_t kMostPasses = 32;  // the most elements that are found one after another
 
-/// Does a come first? What is behind the end of a column, of place `none`, comes last.
+/// Returns true if a comes first. Elements after the end of a column have place `none` and come
+/// last.
 template <typename T>
 __device__ bool sorts_before(const Best<T>& a, const Best<T>& b, int64_t none) {
   if (a.place == none || b.place == none) return a.place != none && b.place == none;
   return is_before(a, b);
 }
 
-/// Sorts the tile in shared memory (Batcher, 1968). REQUIRES: all threads call it.
+/// Sorts the tile in shared memory with Batcher's method (1968). REQUIRES: all threads call it.
 template <typename T>
 __device__ void sort_tile(Best<T>* tile, int64_t none) {
   for (unsigned size = 2; size <= kSortedTile; size *= 2)
@@ -97,7 +101,7 @@ __device__ void sort_tile(Best<T>* tile, int64_t none) {
   __syncthreads();
 }
 
-/// Where sorted elements go: rank j of column c.
+/// Writes the element of rank j in column c to the results.
 template <typename T>
 struct SortedTo {
   T* values;
@@ -111,15 +115,15 @@ struct SortedTo {
   }
 };
 
-/// Sorts tiles of columns, a block for each: into `sorted` [columns, n], or where a column is one
-/// tile, to where they go.
+/// Sorts tiles of columns with a block for each tile. Writes them to `sorted` [columns, n] or, if a
+/// column is a single tile, to the results.
 template <typename T>
 __global__ void sort_tiles(const T* x, TopK sizes, int64_t tiles, Best<T>* sorted, SortedTo<T> to) {
   Best<T>* tile = shared<Best<T>>();
   for (int64_t block = blockIdx.x; block < sizes.columns() * tiles; block += gridDim.x) {
     const int64_t c = block / tiles, first = block % tiles * kSortedTile;
     const T* column = x + sizes.start(c);
-    __syncthreads();  // the tile before has been read
+    __syncthreads();  // all threads have read the previous tile
     for (int64_t i = threadIdx.x; i < kSortedTile; i += blockDim.x) {
       const int64_t at = first + i;
       tile[i] = at < sizes.n ? Best<T>{column[at * sizes.inner], at} : Best<T>{T{0}, sizes.n};
@@ -133,7 +137,7 @@ __global__ void sort_tiles(const T* x, TopK sizes, int64_t tiles, Best<T>* sorte
   }
 }
 
-/// How many elements of a sorted run come before one that is not among them.
+/// Returns the number of elements of a sorted run that come before `one`, which is not among them.
 template <typename T>
 __device__ int64_t count_before(const Best<T>* run, int64_t count, const Best<T>& one) {
   int64_t low = 0;
@@ -147,8 +151,8 @@ __device__ int64_t count_before(const Best<T>* run, int64_t count, const Best<T>
   return low;
 }
 
-/// Merges pairs of sorted runs of `width` elements in each column: each element finds its rank.
-/// Without `merged`, they are the last runs, and elements go to where they belong.
+/// Merges pairs of sorted runs of `width` elements in each column; each element computes its rank.
+/// If `merged` is null, these are the last runs, and their elements are written to the results.
 template <typename T>
 __global__ void merge_runs(const Best<T>* sorted, TopK sizes, int64_t width, Best<T>* merged,
                            SortedTo<T> to) {
@@ -174,7 +178,8 @@ __global__ void place_largest(const T* dy, const int64_t* indices, TopK sizes, T
     dx[sizes.source(at, indices[at])] = dy[at];
 }
 
-/// The k largest by sorting all: tiles, then pairs of runs of twice, four times, ... their size.
+/// Returns a kernel that finds the k largest elements by sorting all: it sorts tiles, then merges
+/// pairs of runs, whose size doubles each time.
 template <typename T>
 Kernel sorting(const TopK& sizes) {
   const int64_t tiles = ceil_div<int64_t>(sizes.n, kSortedTile), n = sizes.columns() * sizes.n;

@@ -1,4 +1,4 @@
-// The gradient of top_k; sort and argsort.
+// The gradient of top_k, and the expansion of sort and argsort.
 #include "compiler/grad/common.h"
 
 namespace flow::grad {
@@ -16,14 +16,14 @@ ir::ValueId reversed(const LayerContext& context, std::string_view part, ir::Val
   return context.add("flip", part, {x}, {{"axis", std::vector<int64_t>{axis}}});
 }
 
-/// All elements of an axis: the largest come first, and of equal ones the first.
+/// Sorts all elements of an axis: the largest come first, and of equal elements the first one.
 ir::ValueId all_of(const LayerContext& context, ir::ValueId x, int64_t axis) {
   const int64_t n = context.operand(0).shape[static_cast<int>(axis)];
   return context.add("top_k", "top", {x}, {{"k", n}, {"axis", axis}});
 }
 
-/// In ascending order, the other way round for the elements the other way round: of equal ones, the
-/// first is the first again.
+/// Sorts in ascending order by sorting the reversed elements in descending order and reversing the
+/// result. Of equal elements, the first one then comes first again.
 ir::ValueId expand_sort(LayerContext& context) {
   const auto axis = context.axis();
   if (!axis) return {};

@@ -1,10 +1,11 @@
-// The largest elements along an axis, and where they are; all of them in order.
+// The records of top_k, which finds the largest elements along an axis and their places, and of ops
+// that sort.
 #include "ops/core/families.h"
 
 namespace flow::ops {
 namespace {
 
-/// `shape` with `extent` along `axis`.
+/// Returns `shape` with `extent` along `axis`.
 Shape with_extent(Shape shape, int axis, int64_t extent) {
   shape[axis] = extent;
   return shape;

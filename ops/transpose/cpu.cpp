@@ -1,4 +1,4 @@
-// transpose: axes in another order.
+// The kernel of transpose, which reorders axes.
 #include "runtime/cpu/backend/families.h"
 #include "runtime/cpu/loops/broadcast.h"
 #include "runtime/cpu/loops/strided_copy.h"

@@ -1,5 +1,6 @@
-// transpose: axes that change places. Bits alone matter: one kernel for each size of an element.
-// Between float32 and the 16 bits of a mixed job it rounds or widens on the way.
+// The kernel of transpose, which reorders axes. It only moves bits, so there is one kernel for each
+// size of an element. Between float32 and the 16-bit dtype of a mixed-precision job, it also rounds
+// or widens the elements.
 #include <optional>
 
 #include "runtime/base/element_types.h"
@@ -13,17 +14,17 @@ namespace {
 
 constexpr int64_t kTile = 32;
 
-/// Two axes that change places, and the others around them.
+/// The two axes that are exchanged, and the loops over the other axes.
 struct Tiles {
   Loops<2> outer;
-  int64_t rows = 1, columns = 1;     // extents: of what is adjacent in `to`, and in `from`
+  int64_t rows = 1, columns = 1;     // innermost extents of `to` and of `from`
   int64_t from_row = 1, to_row = 1;  // distances along the other axis
-  int64_t down = 1, across = 1;      // tiles
+  int64_t down = 1, across = 1;      // the numbers of tiles along rows and columns
   Divider by_down, by_across;
 };
 
-/// to[c * to_row + r] = from[r * from_row + c], by tiles through shared memory, so that both sides
-/// are reached in the order in which they lie. A block for each tile.
+/// to[c * to_row + r] = from[r * from_row + c]. Each tile is copied through shared memory by one
+/// block, so both arrays are accessed in the order in which they are stored.
 template <typename From, typename To>
 __global__ void transpose_tiles(Tiles tiles, const From* from, To* to) {
   To* tile = shared<To>();
@@ -41,7 +42,8 @@ __global__ void transpose_tiles(Tiles tiles, const From* from, To* to) {
       to[at.of[1] + (c0 + y) * tiles.to_row + r0 + x] = tile[x * (kTile + 1) + y];
 }
 
-/// The axes of `x` in the order of `perm`, outermost first, those that go on evenly as one.
+/// Returns loops over the axes of `x` in the order of `perm`, outermost first. Axes that are evenly
+/// spaced in both arrays are merged into one.
 Loops<2> transpose_loops(const Shape& x, const Shape& y, const std::vector<int64_t>& perm) {
   Loops<2> loops;
   for (int axis = 0; axis < y.rank(); ++axis)
@@ -50,7 +52,7 @@ Loops<2> transpose_loops(const Shape& x, const Shape& y, const std::vector<int64
   return loops;
 }
 
-/// The loops as tiles, where the innermost axis of `from` and that of `to` are two.
+/// Returns the loops as tiles, or nothing if the innermost axes of `from` and `to` are the same.
 std::optional<Tiles> tiles_of(const Loops<2>& loops) {
   const int last = loops.rank - 1;
   int other = -1;
@@ -85,7 +87,7 @@ Launch tiles_launch(const Tiles& tiles) {
 template <typename From, typename To>
 Kernel transpose_kernel(const Loops<2>& loops) {
   const auto tiles = tiles_of(loops);
-  constexpr int64_t kMostBlocks = INT32_MAX, kLeast = 8;  // fewer leave most of a tile empty
+  constexpr int64_t kMostBlocks = INT32_MAX, kLeast = 8;  // shorter axes leave tiles almost empty
   if (tiles && std::min(tiles->rows, tiles->columns) >= kLeast &&
       tiles->outer.elements() * tiles->down * tiles->across <= kMostBlocks)
     return {tiles_launch<From, To>(*tiles)};

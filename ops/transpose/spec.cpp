@@ -1,4 +1,4 @@
-// Axes in another order.
+// The record of transpose, which reorders axes.
 #include <numeric>
 
 #include "ops/core/families.h"
@@ -9,8 +9,8 @@ namespace {
 
 using Integers = std::vector<int64_t>;
 
-/// The attribute `perm` with axes counted from the front; those that operand 0 has not stay as they
-/// are. All of them in reverse where the list is empty.
+/// Counts the axes in the attribute `perm` from the front. Axes that operand 0 does not have stay
+/// unchanged. An empty list becomes all axes in reverse order.
 void normalize_perm(Call& call, Attributes& attributes) {
   const int rank = call.shape(0).rank();
   Integers perm = call.integers("perm");
@@ -22,7 +22,8 @@ void normalize_perm(Call& call, Attributes& attributes) {
   attributes.set("perm", std::move(perm));
 }
 
-/// Whether the attribute `perm` names each axis of operand 0 once; reports if not.
+/// Returns true if the attribute `perm` names each axis of operand 0 once; otherwise reports an
+/// error.
 bool is_permutation_of_axes(Call& call) {
   const Shape& x = call.shape(0);
   const auto rank = static_cast<size_t>(x.rank());

@@ -1,4 +1,5 @@
-// tril, triu: one side of a diagonal of each matrix, zeros on the other.
+// Kernels of tril and triu, which keep one side of a diagonal of each matrix and write zeros to the
+// other side.
 #include <cstring>
 
 #include "runtime/cpu/backend/families.h"
@@ -7,7 +8,8 @@
 namespace flow::cpu::fast {
 namespace {
 
-/// Rows of bytes, of whose columns one side of the diagonal is kept. In place where it may be.
+/// Copies rows as bytes, and keeps the columns on one side of the diagonal. The result may alias
+/// the operand.
 template <bool kLower>
 Kernel keeping(const Request& request) {
   const Shape& x = request.inputs[0].shape;

@@ -1,11 +1,12 @@
-// tril and triu: the elements on one side of a diagonal, others zero.
+// Kernels of tril and triu, which keep the elements on one side of a diagonal and write zeros
+// elsewhere.
 #include "runtime/cuda/loops/families.h"
 #include "runtime/cuda/loops/threads.cuh"
 
 namespace flow::cuda {
 namespace {
 
-/// Keeps what is on the diagonal and on one side of it; n elements. May be in place.
+/// Keeps those of n elements that are on the diagonal or on one side of it. y may alias x.
 template <typename T>
 __global__ void keep_side(const T* x, int64_t rows, int64_t columns, int64_t diagonal, bool lower,
                           T* y, int64_t n) {

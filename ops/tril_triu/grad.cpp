@@ -1,4 +1,4 @@
-// Gradients of tril and triu.
+// The gradients of tril and triu.
 #include "compiler/ir/rules.h"
 
 namespace flow::grad {

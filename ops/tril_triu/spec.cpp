@@ -1,10 +1,11 @@
-// One side of a diagonal kept, the other made zero.
+// The records of tril and triu, which keep one side of a diagonal and write zeros to the other.
 #include "ops/core/families.h"
 
 namespace flow::ops {
 namespace {
 
-/// A shard does not know the places of its rows.
+/// With several shards, only an axis before the rows can be the batch axis, because a shard does
+/// not know the places of its rows.
 void infer_triangle(Call& call) {
   const Operand& x = call.operand(0);
   const int rank = x.shape.rank();

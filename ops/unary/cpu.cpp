@@ -1,5 +1,5 @@
-// Kernels of unary ops and of their gradients: unary.def lists them. They go over memory as it
-// lies, so any layout will do that all operands share.
+// Kernels of the unary ops in unary.def and of their gradients. They process elements in memory
+// order, so they support every layout that all operands share.
 #include "ops/unary/unary.h"
 
 #include "runtime/cpu/backend/families.h"
@@ -9,14 +9,14 @@
 namespace flow::cpu::fast {
 namespace {
 
-/// The derivative of F times what is passed back.
+/// The derivative of F times the gradient of the result.
 template <typename F>
 struct GradientOf {
   F f;
   FLOW_INLINE float operator()(float dy, float v) const { return f.gradient(dy, v); }
 };
 
-/// y = f(x...). The result may lie exactly on an operand: `omp simd` says that iterations are
+/// y = f(x...). The result may alias an operand exactly, because `omp simd` declares iterations
 /// independent.
 template <typename F, typename R, typename... T>
 FLOW_INLINE void map_loop(F f, R* y, int64_t n, const T*... x) {
@@ -31,7 +31,8 @@ FLOW_INLINE bool any_far(const float* x, int64_t n) {
   return far != 0;
 }
 
-// A function that is a vector only of numbers that are not far is another one where there are none.
+// Some functions can be vectorized only for numbers that are not far from 0. They have a second
+// form, F::Near, which is used if all numbers are near.
 
 template <typename F, typename T, typename R>
 FLOW_INLINE void map_all(F f, const T* x, R* y, int64_t n) {
@@ -47,7 +48,7 @@ FLOW_INLINE void gradient_all(F f, const float* dy, const float* v, float* dx, i
   map_loop(GradientOf<F>{f}, dx, n, dy, v);
 }
 
-/// A Kernel that calls run(f, x, y, n) on each piece of the operand.
+/// Returns a Kernel that calls run(f, x, y, n) for each piece of the operand.
 template <typename F, typename T, typename R>
 Kernel map_kernel(const Request& request, F f, void (*run)(F, const T*, R*, int64_t)) {
   return elementwise(request, [=](const Piece& piece) {
@@ -55,7 +56,8 @@ Kernel map_kernel(const Request& request, F f, void (*run)(F, const T*, R*, int6
   });
 }
 
-/// The gradient of bfloat16: widened, computed and rounded some elements at a time.
+/// Returns the kernel of a bfloat16 gradient, which widens, computes and rounds a block of elements
+/// at a time.
 template <typename F, typename Run>
 Kernel low_precision_gradient(const Request& request, F f, Run run) {
   if (request.inputs[0].dtype != DType::kBFloat16) return {};
@@ -72,7 +74,7 @@ Kernel low_precision_gradient(const Request& request, F f, Run run) {
   });
 }
 
-/// A Kernel that calls run(f, dy, v, dx, n) on each piece.
+/// Returns a Kernel that calls run(f, dy, v, dx, n) for each piece.
 template <template <typename> class F, typename Run>
 Kernel gradient_kernel(const Request& request, Run run) {
   const auto f = functions::with_attributes<F, float>(request.step.attributes);
@@ -89,7 +91,8 @@ Kernel kernel_of_integers(const Request& request) {
   });
 }
 
-// A loop of each function, since not every compiler clones templates for what the CPU has.
+// Each function gets its own loop, because not every compiler clones templates for several
+// instruction sets.
 #define FLOW_UNARY_NUMBER_FUNCTOR(op, Function)                                           \
   FLOW_VECTORIZED void op##_piece(functions::Function<float> f, const float* x, float* y, \
                                   int64_t n) {                                            \

@@ -1,4 +1,4 @@
-// Kernels of unary ops and of their gradients: unary.def lists them.
+// Kernels of the unary ops in unary.def and of their gradients.
 #include "ops/unary/unary.h"
 
 #include "runtime/cuda/loops/families.h"
@@ -7,7 +7,7 @@
 namespace flow::cuda {
 namespace {
 
-/// A function of floats as one of T, which may have 16 bits.
+/// Applies a function of floats to elements of type T, which may have 16 bits.
 template <typename F>
 struct Value {
   F f;
@@ -26,8 +26,8 @@ struct Gradient {
   }
 };
 
-/// Does it stand between convolutions? Then it takes 16 bits, too, and channels last. A sigmoid
-/// does not: rounded to 1, its logarithm is lost.
+/// True for activations between convolutions, which also support 16 bits and channels last. Sigmoid
+/// is excluded, because rounding a result to 1 would lose its logarithm.
 template <template <typename> class Function>
 inline constexpr bool kActivates = false;
 template <>
@@ -41,11 +41,12 @@ inline constexpr bool kActivates<functions::Silu> = true;
 template <>
 inline constexpr bool kActivates<functions::HardSwish> = true;
 
-/// How the kernels of an op take channels last.
+/// The support of an op's kernels for channels last.
 template <Prepare prepare>
 inline constexpr ChannelsLast kLayoutOf = ChannelsLast::kNo;
 
-/// Calls visit(zero, f) with a zero of the operands' type and the function of as many bits.
+/// Calls visit(zero, f) with a zero of the operands' type and with the function at the precision of
+/// computation for that type.
 template <template <typename> class Function, typename Visit>
 Kernel visit_operands(const Request& request, Visit visit) {
   const DType dtype = request.inputs[0].dtype;

@@ -1,4 +1,4 @@
-// Gradients of unary ops.
+// The gradients of unary ops.
 #include "compiler/grad/common.h"
 
 namespace flow::grad {
@@ -33,7 +33,7 @@ std::vector<ValueId> square_gradient(GradientContext& context) {
   return {context.add("multiply", 0, {context.gradient(), twice})};
 }
 
-/// Between its steps the function is constant.
+/// The gradient of a step function is 0, because the function is constant between its steps.
 std::vector<ValueId> step_gradient(GradientContext& context) {
   return {zeros_like(context, 0, context.value_of(context.operand(0)))};
 }

@@ -1,5 +1,5 @@
-// Reference: unary ops and their gradients, as formulas in double. A gradient has dy and what its
-// functor reads beside it: the operand x or the result y (v in unary.def).
+// Reference kernels of unary ops and of their gradients, as formulas in double. A gradient reads dy
+// and either the operand x or the result y, whichever its functor reads (v in unary.def).
 #include <cmath>
 #include <numbers>
 
@@ -34,7 +34,8 @@ double gelu_slope(double x) {
   return (1 + t) / 2 + x / 2 * cubic_slope(x) / (cosh * cosh);
 }
 
-/// The attributes that formulas name, of any op; 0 where the op has none of that name.
+/// The attributes that appear in the formulas of any op. An attribute that the op does not have is
+/// 0.
 struct Numbers {
   double alpha, beta, lambd, threshold, value, min, max;
 

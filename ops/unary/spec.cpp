@@ -1,4 +1,4 @@
-// Unary ops and their gradients: the records of unary.def.
+// The records of the unary ops in unary.def and of their gradients.
 #include <cmath>
 
 #include "ops/core/families.h"
@@ -17,7 +17,7 @@ void infer_unary_grad(Call& call) {
                                  dy.shape.str(), call.shape(1).str()));
 }
 
-/// Reports bounds that bound nothing, or everything.
+/// Reports bounds if neither is finite, or if `min` exceeds `max`.
 void check_bounds(Call& call) {
   const double min = call.attribute<double>("min"), max = call.attribute<double>("max");
   if (std::isinf(min) && std::isinf(max))
@@ -37,11 +37,12 @@ void infer_clip_grad(Call& call) {
   infer_unary_grad(call);
 }
 
-/// What a unary op and its gradient share: attributes, and shape functions that check them.
+/// The attributes that a unary op shares with its gradient, and the shape functions that check
+/// them.
 struct Parameters {
   std::vector<AttributeSpec> attributes = {};
   InferRule infer = infer_like_operand, infer_grad = infer_unary_grad;
-  Epilogue epilogue = Epilogue::kNone;  // 16-bit kernels have its gradient, too
+  Epilogue epilogue = Epilogue::kNone;  // if set, the 16-bit kernels support its gradient too
 };
 
 Parameters none() { return {}; }
@@ -156,7 +157,7 @@ OpSpec backward(std::string_view name, const Parameters& parameters, std::string
 }  // namespace
 
 std::vector<OpSpec> unary() {
-  constexpr bool kOperand = false, kResult = true;  // read by the gradient
+  constexpr bool kOperand = false, kResult = true;  // the value that the gradient reads
   return {
 #define FLOW_UNARY_NUMBER_SPEC(op, domain, linear, doc, formula, numpy, ...) \
   number_spec(#op, Domain::domain, linear, doc, formula, numpy, {__VA_ARGS__}),

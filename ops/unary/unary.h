@@ -1,5 +1,5 @@
-// The functors of unary ops and of their gradients (unary.def lists them), which loops of every
-// kind inline: arithmetic, functions of numbers, activations.
+// The functors of the unary ops in unary.def and of their gradients, which loops of every kind
+// inline: arithmetic, functions of numbers, and activations.
 #pragma once
 
 #include <tuple>
@@ -9,7 +9,7 @@
 
 namespace flow::functions {
 
-/// F<T> with the attributes that it names, in this order, as its members.
+/// Returns F<T> whose members are set, in this order, to the attributes that F names.
 template <template <typename> class F, typename T, typename Attributes>
 F<T> with_attributes(const Attributes& attributes) {
   if constexpr (requires { F<T>::kAttributes; })
@@ -22,7 +22,8 @@ F<T> with_attributes(const Attributes& attributes) {
     return {};
 }
 
-// operator() is y = f(x). gradient(dy, v) is dy f'(x), where v is x or y, as each says.
+// operator() returns y = f(x). gradient(dy, v) returns dy f'(x), where v is x or y, as stated for
+// each functor.
 
 #define FLOW_STEP(Function, value)                        \
   template <typename T>                                   \
@@ -34,7 +35,7 @@ F<T> with_attributes(const Attributes& attributes) {
   struct Function {                                          \
     FLOW_INLINE bool operator()(T x) const { return value; } \
   }
-/// v is the name that the gradient's expression has for it: x or y.
+/// `v` is the name, x or y, of the value that the gradient's expression reads.
 #define FLOW_FUNCTION(Function, v, value, gradient_value)              \
   template <typename T>                                                \
   struct Function {                                                    \
@@ -42,7 +43,7 @@ F<T> with_attributes(const Attributes& attributes) {
     FLOW_INLINE T gradient(T dy, T v) const { return gradient_value; } \
   }
 
-/// Integers wrap around: there is no positive of the least one.
+/// Negates x. Integers wrap around, because the smallest one has no positive counterpart.
 template <typename T>
 struct Negative {
   FLOW_INLINE T operator()(T x) const {
@@ -53,7 +54,7 @@ struct Negative {
   }
 };
 
-/// Is x below 0? Not asked of what cannot be.
+/// Returns true if x is below 0. Unsigned types need no comparison.
 template <typename T>
 FLOW_INLINE bool is_negative(T x) {
   if constexpr (std::is_unsigned_v<T>)
@@ -73,7 +74,7 @@ struct Abs {
   }
 };
 
-/// -1, 0 or 1; NaN of NaN.
+/// Returns -1, 0 or 1, or NaN for NaN.
 template <typename T>
 struct Sign {
   FLOW_INLINE T operator()(T x) const {
@@ -98,13 +99,14 @@ FLOW_STEP(Round, std::rint(x));
 FLOW_STEP(Trunc, std::trunc(x));
 
 FLOW_TEST(IsNan, x != x);
-/// What an infinity or a NaN leaves of itself is NaN.
+/// Infinity minus itself is NaN, and so is NaN minus itself.
 FLOW_TEST(IsFinite, x - x == T(0));
 FLOW_TEST(IsInf, x == x && !IsFinite<T>{}(x));
 
 // clang-format off
 
-/// The square of x would overflow before its root does.
+/// The gradient uses a product of two roots, because the square of x would overflow before its root
+/// does.
 FLOW_FUNCTION(Acosh, x, std::acosh(x), dy / (math::sqrt(x - T(1)) * math::sqrt(x + T(1))));
 FLOW_FUNCTION(Asin, x, std::asin(x), dy / math::sqrt((T(1) - x) * (T(1) + x)));
 FLOW_FUNCTION(Acos, x, std::acos(x), -Asin<T>{}.gradient(dy, x));
@@ -141,7 +143,8 @@ struct Clip {
   }
 };
 
-/// v is x. `Near`: the same where no x is_far, of arithmetic alone.
+/// v is x. `Near` is the same function without numbers that is_far(x) accepts, computed by
+/// arithmetic only.
 template <typename T>
 struct Cos {
   struct Near {
@@ -152,7 +155,7 @@ struct Cos {
   FLOW_INLINE T gradient(T dy, T x) const { return -dy * math::sin(x); }
 };
 
-/// As Cos.
+/// v is x. `Near` is the same as in Cos.
 template <typename T>
 struct Sin {
   struct Near {
@@ -163,11 +166,11 @@ struct Sin {
   FLOW_INLINE T gradient(T dy, T x) const { return dy * math::cos(x); }
 };
 
-// Activations: functions that only networks use.
+// Activations, which only networks use.
 
 // clang-format off
 FLOW_FUNCTION(LogSigmoid, x, -math::softplus(-x), dy * math::sigmoid(-x));
-/// NaN of NaN, which passes the gradient.
+/// NaN stays NaN, and passes the gradient.
 FLOW_FUNCTION(Relu, y, x <= T(0) ? T(0) : x, y <= T(0) ? T(0) : dy);
 FLOW_FUNCTION(Sigmoid, y, math::sigmoid(x), dy * (y * (T(1) - y)));
 FLOW_FUNCTION(Softplus, x, math::softplus(x), dy * math::sigmoid(x));
@@ -204,7 +207,7 @@ struct Elu {
   }
 };
 
-/// x times the normal distribution's share below x; v is x.
+/// x times the probability that a standard normal variable is below x. v is x.
 template <typename T>
 struct GeluErf {
   static constexpr T kHeight = T(0.39894228040143267794);  // 1 / sqrt(2 pi)
@@ -215,10 +218,11 @@ struct GeluErf {
   }
 };
 
-/// The same with the share (1 + tanh u) / 2 = sigmoid(2u), u a cubic in x; v is x.
+/// The same with the probability approximated by (1 + tanh u) / 2 = sigmoid(2u), where u is a cubic
+/// polynomial in x. v is x.
 template <typename T>
 struct GeluTanh {
-  // 2 sqrt(2/pi), and that times 0.044715.
+  // 2 sqrt(2/pi), and the same number times 0.044715.
   static constexpr T kLinear = T(1.59576912160573071176), kCubic = T(0.07135481627260024878);
   FLOW_INLINE static T cubic(T x) { return x * (kLinear + kCubic * x * x); }
   FLOW_INLINE T operator()(T x) const { return x * math::sigmoid(cubic(x)); }
@@ -316,7 +320,7 @@ struct Silu {
   }
 };
 
-/// NaN of NaN; v is x.
+/// NaN stays NaN. v is x.
 template <typename T>
 struct Softshrink {
   static constexpr std::tuple kAttributes{"lambd"};
@@ -341,7 +345,7 @@ struct Softsign {
   }
 };
 
-/// NaN of NaN; v is x.
+/// NaN stays NaN. v is x.
 template <typename T>
 struct Threshold {
   static constexpr std::tuple kAttributes{"threshold", "value"};

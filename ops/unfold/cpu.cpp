@@ -1,5 +1,5 @@
-// unfold, fold: windows over images as columns, and sums of columns as images. Sums are taken in
-// double, place by place.
+// Kernels of unfold, which turns windows over images into columns, and of fold, which sums columns
+// into images. Sums are computed in double, one place after another.
 #include "runtime/base/index_maps.h"
 #include "runtime/cpu/backend/families.h"
 #include "runtime/cpu/loops/operands.h"
@@ -7,7 +7,7 @@
 namespace flow::cpu::fast {
 namespace {
 
-/// A place of all windows over a plane.
+/// Writes the elements at one place of all windows over a plane.
 template <typename T>
 void unfold_place(const UnfoldedImages& of, const T* plane, int64_t place, T* y) {
   const int64_t u = place / of.columns.size, v = place % of.columns.size;

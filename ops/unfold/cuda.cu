@@ -1,5 +1,5 @@
-// unfold, fold: windows over images as columns, and sums of columns as images. Sums are taken in
-// double, place by place, as on the CPU.
+// Kernels of unfold, which turns windows over images into columns, and of fold, which sums columns
+// into images. Sums are computed in double, one place after another, as on the CPU.
 #include "ops/core/cuda_launch.cuh"
 #include "runtime/base/index_maps.h"
 #include "runtime/cuda/loops/families.h"
@@ -9,13 +9,13 @@
 namespace flow::cuda {
 namespace {
 
-/// y: n elements of columns
+/// Computes y, which has n elements in columns.
 template <typename T>
 __global__ void unfold_images(UnfoldedImages of, const T* x, T* y, int64_t n) {
   for (int64_t i = first_index(); i < n; i += index_step()) y[i] = of.unfolded(x, i);
 }
 
-/// y: n pixels
+/// Computes y, which has n pixels.
 template <typename T>
 __global__ void fold_images(UnfoldedImages of, const T* x, T* y, int64_t n) {
   for (int64_t i = first_index(); i < n; i += index_step()) y[i] = static_cast<T>(of.folded(x, i));

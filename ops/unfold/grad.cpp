@@ -1,4 +1,4 @@
-// Gradients of unfold and fold: each is the other's.
+// The gradients of unfold and fold: each op is the gradient of the other.
 #include "compiler/ir/rules.h"
 
 namespace flow::grad {

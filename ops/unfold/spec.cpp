@@ -1,4 +1,5 @@
-// Windows over images as columns, and sums of such columns as images.
+// The records of unfold, which turns windows over images into columns, and of fold, which sums such
+// columns into images.
 #include "ops/core/families.h"
 #include "ops/core/windows.h"
 
@@ -9,11 +10,14 @@ using Integers = std::vector<int64_t>;
 
 struct Unfolded {
   Windows windows;
-  int64_t elements() const { return windows[0].size * windows[1].size; }  // of a window
+  int64_t elements() const {
+    return windows[0].size * windows[1].size;
+  }  // the elements of a
+     // window
   int64_t count() const { return windows[0].count * windows[1].count; }
 };
 
-/// The windows over images of that height and width. Reports what is wrong with them.
+/// Returns the windows over images of this height and width; reports attributes that are wrong.
 std::optional<Unfolded> read_windows_over(Call& call, const Integers& input) {
   auto windows = read_windows(call, {});
   if (!windows || !place_windows(call, input, {}, *windows)) return {};

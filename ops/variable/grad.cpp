@@ -1,4 +1,4 @@
-// Adds a variable of the user's own.
+// Expansion of an entry that declares a variable.
 #include "compiler/grad/common.h"
 
 namespace flow::grad {

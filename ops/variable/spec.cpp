@@ -1,4 +1,4 @@
-// The record of a variable of the user's own.
+// The record of entries that declare a variable.
 #include "ops/core/families.h"
 
 namespace flow::ops {

@@ -1,4 +1,4 @@
-// Dtypes, what numbers their elements can be, and the extents of arrays.
+// Dtypes, the numbers that their elements can represent, and the extents of arrays.
 #include "runtime/base/array.h"
 
 #include <fmt/format.h>
@@ -63,7 +63,7 @@ bool is_integer(DType dtype) { return !is_float(dtype) && dtype != DType::kBool;
 
 namespace {
 
-/// `value` as the nearest element of a float dtype.
+/// Returns `value` rounded to the nearest element of a float dtype.
 double rounded(DType dtype, double value) {
   return visit_any_float(dtype, [&]<typename T>(T) { return convert<double>(convert<T>(value)); });
 }

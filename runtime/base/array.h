@@ -1,5 +1,5 @@
-// Host arrays: element types (dtypes), shapes, and bytes in C order, owned (Array) or borrowed
-// (ArrayView).
+// Arrays on the host: element types (dtypes), shapes, and bytes in C order, which are owned (Array)
+// or borrowed (ArrayView).
 #pragma once
 
 #include <cstddef>
@@ -28,18 +28,18 @@ enum class DType : uint8_t {
   kBool
 };
 
-/// The dtype as job files and NumPy spell it: "float32", "bool".
+/// Returns the dtype as job files and NumPy spell it: "float32", "bool".
 std::string_view name_of(DType dtype);
-/// The inverse of name_of; nothing for any other text.
+/// Returns the dtype with this name, or nothing for any other text.
 std::optional<DType> parse_dtype(std::string_view name);
-/// All dtypes in the order of the enumeration.
+/// Returns all dtypes in the order of the enumeration.
 std::span<const DType> all_dtypes();
-/// Bytes of one element.
+/// Returns the number of bytes of an element.
 size_t size_of(DType dtype);
 bool is_float(DType dtype);
-/// True for the floats of 16 bits.
+/// Returns true for the 16-bit floats.
 bool is_low_precision(DType dtype);
-/// True for int8, int32, int64 and uint8 (not bool).
+/// Returns true for int8, int32, int64 and uint8, but not for bool.
 bool is_integer(DType dtype);
 
 template <typename T>
@@ -73,18 +73,20 @@ struct DTypeOf<bool> {
   static constexpr DType value = DType::kBool;
 };
 
-/// The last whole number that no other one rounds to as a double.
+/// The largest whole number that no other whole number rounds to when it is converted to a double.
 inline constexpr double kLastExact = 0x1p53 - 1;
 
-/// Is `value` one of the values of an integer dtype or bool? Floats take any number, rounded.
+/// Returns true if an integer dtype or bool has exactly this value. Float dtypes accept every
+/// number, which is rounded.
 bool is_representable(double value, DType dtype);
 
-/// The same, and floats take what they round to a finite number.
+/// Returns true if is_representable() does and, for a float dtype, the rounded value is finite.
 bool can_hold(DType dtype, double value);
-/// What can_hold asks, in words: "int8 holds whole numbers from -128 to 127".
+/// Describes the values for which can_hold() is true: "int8 stores whole numbers from -128 to 127".
 std::string holds(DType dtype);
 
-/// Extents of an array, outermost first; [] is a scalar. Extents may be 0, never negative.
+/// The extents of an array, outermost first; [] is a scalar. An extent may be 0, but is never
+/// negative.
 class Shape {
  public:
   Shape() = default;
@@ -99,27 +101,29 @@ class Shape {
   auto end() const { return extents_.end(); }
   friend bool operator==(const Shape&, const Shape&) = default;
 
-  /// Number of elements. REQUIRES: checked_elements() has a value (true for every shape that
-  /// passed the compiler or the plan check).
+  /// Returns the number of elements. REQUIRES: checked_elements() has a value, which is the case
+  /// for every shape that the compiler or the plan check accepted.
   int64_t elements() const;
-  /// Number of elements, or nothing where it (or 16 bytes for each) overflows 63 bits.
+  /// Returns the number of elements, or nothing if this number or 16 times this number overflows 63
+  /// bits.
   std::optional<int64_t> checked_elements() const;
-  /// Product of the extents in [first, last).
+  /// Returns the product of the extents in [first, last).
   int64_t elements(int first, int last) const;
-  /// The first `count` extents.
+  /// Returns the first `count` extents.
   Shape first(int count) const { return Shape(std::vector<int64_t>(begin(), begin() + count)); }
-  /// The extents from this axis on.
+  /// Returns the extents starting with `axis`.
   Shape from(int axis) const { return Shape(std::vector<int64_t>(begin() + axis, end())); }
-  /// "[100, 1, 28, 28]"
+  /// Returns the extents as text: "[100, 1, 28, 28]".
   std::string str() const;
-  /// "[3, 0]": the index of the element that has this number in C order. REQUIRES: there is one.
+  /// Returns the index of element `number`, counted in C order, as text: "[3, 0]". REQUIRES: the
+  /// element exists.
   std::string index_str(int64_t number) const;
 
  private:
   std::vector<int64_t> extents_;
 };
 
-/// The bytes of an array of that shape and dtype.
+/// Returns the number of bytes of an array with this shape and dtype.
 inline size_t bytes_of(const Shape& shape, DType dtype) {
   return static_cast<size_t>(shape.elements()) * size_of(dtype);
 }
@@ -131,7 +135,7 @@ struct ArrayView {
   const std::byte* data = nullptr;
 
   size_t bytes() const { return bytes_of(shape, dtype); }
-  /// The elements. REQUIRES: T is the C++ type of dtype.
+  /// Returns the elements. REQUIRES: T is the C++ type of dtype.
   template <typename T>
   std::span<const T> as() const {
     FLOW_CHECK(DTypeOf<T>::value == dtype);
@@ -139,7 +143,7 @@ struct ArrayView {
   }
 };
 
-/// An owned array in C order, zero-filled at first.
+/// An owned array in C order, which is initially filled with zeros.
 class Array {
  public:
   Array() : Array(DType::kFloat32, Shape{0}) {}

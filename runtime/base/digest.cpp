@@ -1,4 +1,4 @@
-// Digests: FNV-1a of texts, and XXH3 of contents of files.
+// Digests: FNV-1a of texts, and XXH3 of the contents of files.
 #include "runtime/base/digest.h"
 
 #include <fmt/format.h>

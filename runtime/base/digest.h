@@ -1,4 +1,4 @@
-// Digests of texts and of contents of files: they detect damage and change, not forgery.
+// Digests of texts and of the contents of files. They detect damage and changes, but not forgery.
 #pragma once
 
 #include <cstddef>
@@ -15,18 +15,19 @@ namespace flow {
 
 inline constexpr uint64_t kFnvOfNothing = 0xCBF29CE484222325;
 
-/// FNV-1a in 64 bits (Fowler, Noll and Vo). `before`: that of what stands before the text.
+/// Computes FNV-1a with 64 bits (Fowler, Noll and Vo). `before` is the hash of the preceding text.
 uint64_t fnv1a64(std::string_view text, uint64_t before = kFnvOfNothing);
 
-/// fnv1a64 as 16 hexadecimal digits.
+/// Returns fnv1a64 as 16 hexadecimal digits.
 std::string digest(std::string_view text, uint64_t before = kFnvOfNothing);
 
-/// XXH3 in 128 bits (xxhash.com) of bytes that arrive in pieces. Adding allocates nothing.
+/// Computes XXH3 with 128 bits (xxhash.com) of bytes that arrive in pieces. Adding allocates
+/// nothing.
 class ContentDigest {
  public:
   ContentDigest();
   void add(std::span<const std::byte> bytes);
-  /// 32 hexadecimal digits, of all bytes so far.
+  /// Returns the digest of all bytes so far as 32 hexadecimal digits.
   std::string text() const;
 
  private:
@@ -36,7 +37,8 @@ class ContentDigest {
   std::unique_ptr<XXH3_state_s, Free> state_;
 };
 
-/// Of a whole regular file. RunError when it cannot be read, or becomes shorter meanwhile.
+/// Returns the digest of a whole regular file. Throws RunError if the file cannot be read, or
+/// becomes shorter while it is read.
 std::string digest_of_file(const std::filesystem::path& path);
 
 }  // namespace flow

@@ -1,4 +1,4 @@
-// Characters of user's text.
+// The characters of a user's text: decoding, width and escapes.
 #include "runtime/base/display.h"
 
 #include <fmt/format.h>
@@ -32,7 +32,8 @@ bool any_contains(const Range (&ranges)[N], uint32_t code) {
                      [code](const Range& range) { return range.contains(code); });
 }
 
-/// How many bytes a character has by its first one; 0 where none begins so.
+/// Returns the number of bytes of a character from its first byte, or 0 if no character begins with
+/// this byte.
 uint32_t length_by(unsigned char first) {
   if (first < 0x80) return 1;
   if (first >= 0xC2 && first <= 0xDF) return 2;
@@ -98,12 +99,12 @@ bool is_unprintable(const Character& character) {
 
 namespace {
 
-/// `keeps(at)`: the line end there stays.
+/// Escapes unprintable characters except the line ends for which `keeps(at)` is true.
 template <typename Keeps>
 std::string escaped_but(std::string_view text, Keeps keeps) {
   std::string out;
   for (size_t at = 0; at < text.size();) {
-    size_t plain = at;  // most texts are long and plain
+    size_t plain = at;  // Most texts are long and need no escapes.
     while (plain < text.size() && text[plain] >= ' ' && text[plain] <= '~') ++plain;
     out += text.substr(at, plain - at);
     at = plain;
@@ -132,7 +133,7 @@ std::string escaped_message(std::string_view text) {
 
 namespace {
 
-/// The ASCII character that a typographic one looks like, or 0.
+/// Returns the ASCII character that a typographic character looks like, or 0.
 char ascii_look_alike(uint32_t code) {
   constexpr std::pair<std::u32string_view, char> kLookAlikes[] = {
       {U"\u201C\u201D\u201E\u201F\u00AB\u00BB\u2033\uFF02", '"'},
@@ -142,7 +143,7 @@ char ascii_look_alike(uint32_t code) {
       {U"\u00F7\u2215\u2044", '/'}};
   for (const auto& [codes, ascii] : kLookAlikes)
     if (codes.find(static_cast<char32_t>(code)) != codes.npos) return ascii;
-  constexpr uint32_t kFullWidth = 0xFF01, kLastFullWidth = 0xFF5E;  // of "!" and "~"
+  constexpr uint32_t kFullWidth = 0xFF01, kLastFullWidth = 0xFF5E;  // full-width "!" and "~"
   return code < kFullWidth || code > kLastFullWidth ? '\0'
                                                     : static_cast<char>(code - kFullWidth + '!');
 }

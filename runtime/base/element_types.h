@@ -1,5 +1,5 @@
-// The C++ types of elements: 16-bit floats, the type of a dtype for templates, and conversions, as
-// `cast` does them. The same on every device.
+// The C++ types of elements: 16-bit floats, the type of a dtype for templates, and the conversions
+// of `cast`. They give the same results on every device.
 #pragma once
 
 #include <cstdint>
@@ -14,7 +14,7 @@
 
 namespace flow {
 
-/// std::bit_cast, which device code cannot call.
+/// Replaces std::bit_cast, which device code cannot call.
 template <typename To, typename From>
 FLOW_HOST_DEVICE inline To bits_as(From from) {
   static_assert(sizeof(To) == sizeof(From));
@@ -23,34 +23,35 @@ FLOW_HOST_DEVICE inline To bits_as(From from) {
   return to;
 }
 
-/// The value of a bfloat16, whose bits are the upper half of a float's.
+/// Returns the value of a bfloat16, whose bits are the upper half of a float's.
 FLOW_HOST_DEVICE inline float bfloat16_to_float(uint16_t bits) {
   return bits_as<float>(static_cast<uint32_t>(bits) << 16);
 }
 
-/// The nearest bfloat16; a NaN stays a (quiet) NaN.
+/// Returns the nearest bfloat16. A NaN stays a (quiet) NaN.
 FLOW_HOST_DEVICE inline uint16_t float_to_bfloat16(float value) {
   const auto bits = bits_as<uint32_t>(value);
   if ((bits & 0x7fffffff) > 0x7f800000) return static_cast<uint16_t>((bits >> 16) | 0x40);
   return static_cast<uint16_t>((bits + 0x7fff + ((bits >> 16) & 1)) >> 16);
 }
 
-/// The value of a float16 (IEEE binary16).
+/// Returns the value of a float16 (IEEE binary16).
 FLOW_HOST_DEVICE inline float float16_to_float(uint16_t bits) {
   const uint32_t sign = static_cast<uint32_t>(bits & 0x8000) << 16;
   const uint32_t exponent = (bits >> 10) & 0x1f;
   const uint32_t fraction = bits & 0x3ff;
   if (exponent == 0x1f) return bits_as<float>(sign | 0x7f800000 | (fraction << 13));
-  if (exponent == 0) {  // zero or subnormal: fraction * 2^-24, exact in a float
+  // The value is zero or subnormal: fraction * 2^-24, which is exact in a float.
+  if (exponent == 0) {
     const float magnitude = static_cast<float>(fraction) * 0x1p-24f;
     return sign ? -magnitude : magnitude;
   }
   return bits_as<float>(sign | ((exponent + 112) << 23) | (fraction << 13));
 }
 
-/// The nearest float16: too large becomes an infinity, a NaN stays a (quiet) NaN. In Float's own
-/// arithmetic: there is one rounding from a double, and no double (of which some devices do few a
-/// second) from a float.
+/// Returns the nearest float16. A value that is too large becomes infinite, and a NaN stays a
+/// (quiet) NaN. The computation is in the type Float: a double is rounded once, and a float needs
+/// no double arithmetic, which is slow on some devices.
 template <typename Float, typename Bits, int kFraction, int kBias>
 FLOW_HOST_DEVICE inline uint16_t to_float16(Float value) {
   const auto bits = bits_as<Bits>(value);
@@ -58,13 +59,16 @@ FLOW_HOST_DEVICE inline uint16_t to_float16(Float value) {
   const Bits unsigned_bits = bits & ~(Bits{1} << (8 * sizeof(Bits) - 1));
   const auto magnitude = bits_as<Float>(unsigned_bits);
   if (magnitude != magnitude) return static_cast<uint16_t>(sign | 0x7e00);
-  if (magnitude >= 65520) return static_cast<uint16_t>(sign | 0x7c00);  // halfway to 2^16 and above
-  // Subnormal: whole multiples of 2^-24, to which adding what has that for its last place rounds.
+  // The bound is halfway between the largest float16, 65504, and 2^16.
+  if (magnitude >= 65520) return static_cast<uint16_t>(sign | 0x7c00);
+  // A subnormal result is a whole multiple of 2^-24. Adding a number whose last place is 2^-24
+  // rounds the value to it.
   constexpr Float kPlaces = kFraction == 52 ? Float(0x1p28) : Float(0x1p-1);
   if (magnitude < Float(0x1p-14))
     return static_cast<uint16_t>(
         sign | static_cast<uint32_t>((magnitude + kPlaces - kPlaces) * Float(0x1p24)));
-  // 10 bits of the fraction stay. Rounding may carry into the exponent, which is right.
+  // Keeps 10 bits of the fraction. Rounding may carry into the exponent, which gives the correct
+  // result.
   constexpr int kDropped = kFraction - 10;
   const Bits odd = unsigned_bits >> kDropped & 1;
   const Bits rounded = (unsigned_bits + (Bits{1} << (kDropped - 1)) - 1 + odd) >> kDropped;
@@ -79,9 +83,9 @@ FLOW_HOST_DEVICE inline uint16_t float_to_float16(float value) {
   return to_float16<float, uint32_t, 23, 127>(value);
 }
 
-/// The nearest bfloat16, rounded once.
+/// Returns the nearest bfloat16, rounded once.
 FLOW_HOST_DEVICE inline uint16_t double_to_bfloat16(double value) {
-  // Rounding to odd on the way to a float keeps what the second rounding must see.
+  // The float is rounded to odd, so that it keeps the information which the second rounding needs.
   auto rounded = static_cast<float>(value);
   const auto back = static_cast<double>(rounded);
   auto bits = bits_as<uint32_t>(rounded);
@@ -113,7 +117,8 @@ struct DTypeOf<BFloat16> {
   static constexpr DType value = DType::kBFloat16;
 };
 
-/// What a float is computed in: those of 16 bits in float32, others in themselves.
+/// The type in which a float is computed: float32 for 16-bit floats, and the float's type
+/// otherwise.
 template <typename T>
 using Wide = std::conditional_t<std::is_same_v<T, double>, double, float>;
 
@@ -121,7 +126,7 @@ using Wide = std::conditional_t<std::is_same_v<T, double>, double, float>;
   check_failed(__FILE__, __LINE__, "dtype", std::string(name_of(dtype)));
 }
 
-/// Calls f with a zero of the C++ type of `dtype`, float or double, and returns what it does.
+/// Calls f with a zero of the C++ type of `dtype`, float or double, and returns the result of f.
 template <typename F>
 auto visit_float(DType dtype, F f) {
   if (dtype == DType::kFloat64) return f(double{});
@@ -129,7 +134,7 @@ auto visit_float(DType dtype, F f) {
   dtype_not_expected(dtype);
 }
 
-/// The same for a float dtype of any size.
+/// Calls f in the same way for a float dtype of any size.
 template <typename F>
 auto visit_any_float(DType dtype, F f) {
   if (dtype == DType::kFloat16) return f(Float16{});
@@ -137,7 +142,7 @@ auto visit_any_float(DType dtype, F f) {
   return visit_float(dtype, f);
 }
 
-/// The same for an integer dtype.
+/// Calls f in the same way for an integer dtype.
 template <typename F>
 auto visit_integer(DType dtype, F f) {
   switch (dtype) {
@@ -154,13 +159,13 @@ auto visit_integer(DType dtype, F f) {
   }
 }
 
-/// The same for float32, float64 and the integers.
+/// Calls f in the same way for float32, float64 and the integers.
 template <typename F>
 auto visit_number(DType dtype, F f) {
   return is_integer(dtype) ? visit_integer(dtype, f) : visit_float(dtype, f);
 }
 
-/// The same for any of the nine.
+/// Calls f in the same way for any of the nine dtypes.
 template <typename F>
 auto visit_dtype(DType dtype, F f) {
   switch (dtype) {
@@ -175,8 +180,8 @@ auto visit_dtype(DType dtype, F f) {
   }
 }
 
-/// Calls f with a zero of the unsigned integer of as many bytes: for what moves elements and does
-/// not look at them.
+/// Calls f with a zero of the unsigned integer type of this size, for code that moves elements and
+/// does not interpret them.
 template <typename F>
 auto visit_size(size_t bytes, F f) {
   switch (bytes) {
@@ -193,17 +198,18 @@ auto visit_size(size_t bytes, F f) {
   }
 }
 
-/// Constants, since device code cannot call std::numeric_limits.
+/// The limits of a type as constants, because device code cannot call std::numeric_limits.
 template <typename T>
 struct RangeOf {
   static constexpr T kLeast = std::numeric_limits<T>::min(), kMost = std::numeric_limits<T>::max();
 };
 
-/// Rounds to the nearest float, ties to even; truncates to an integer, and takes the nearest there
-/// is where the value is out of range (0 for NaN); anything but 0 is true.
+/// Converts a value. A float result is the nearest one, ties to even. An integer result is
+/// truncated, or the nearest integer of the type if the value is out of range (0 for NaN). A bool
+/// is true for anything but 0.
 template <typename To, typename From>
 FLOW_HOST_DEVICE To convert(From value) {
-  using Range = RangeOf<To>;  // of an integer
+  using Range = RangeOf<To>;  // used for integers only
   if constexpr (std::is_same_v<To, From>) {
     return value;
   } else if constexpr (std::is_same_v<From, Float16>) {
@@ -227,7 +233,8 @@ FLOW_HOST_DEVICE To convert(From value) {
     if (static_cast<int64_t>(value) > static_cast<int64_t>(Range::kMost)) return Range::kMost;
     return static_cast<To>(value);
   } else {
-    // The largest integer may not be a float, the number above it always is: a power of two.
+    // The largest integer may not be a float, but the integer after it always is, because it is a
+    // power of two.
     constexpr From kAbove = static_cast<From>(static_cast<uint64_t>(Range::kMost) + 1);
     if (value != value) return To{0};
     if (value >= kAbove) return Range::kMost;

@@ -1,10 +1,11 @@
-// Errors told of a place, errors as exit statuses, and failed checks.
+// Errors with a place, errors as exit statuses, and failed checks.
 #include "runtime/base/error.h"
 
 namespace flow {
 namespace {
 
-/// what() would end at a NUL, which names in files may have.
+/// Replaces NUL characters, which names in files may contain, because what() would end at the first
+/// one.
 std::string without_nul(std::string text) {
   if (text.find('\0') == text.npos) return text;
   std::string shown;

@@ -1,4 +1,4 @@
-// Files: descriptors that close themselves, whole reads, atomic writes, and names inside a
+// Files: descriptors that close themselves, whole reads, atomic writes, and files inside a
 // directory.
 #include "runtime/base/file.h"
 
@@ -29,8 +29,8 @@ Descriptor open_or_fail(const fs::path& path, int flags, const char* action,
   return descriptor;
 }
 
-/// A remedy for names that only shells and browsers understand, also after the folder of a job
-/// file.
+/// Returns a hint for names that only shells and browsers understand, even if the folder of a job
+/// file precedes them.
 std::string remedy_for_missing(const fs::path& path) {
   for (const fs::path& part : path) {
     if (part == "~")
@@ -42,7 +42,7 @@ std::string remedy_for_missing(const fs::path& path) {
   return {};
 }
 
-/// What may be done about it; empty where the reason says enough.
+/// Returns a hint for an error, or an empty string if the message needs none.
 std::string remedy(const fs::path& path, int code) {
   if (code == ENOENT) return remedy_for_missing(path);
   if (code == ENOSPC || code == EDQUOT) return "free disk space, or write to another disk";
@@ -50,7 +50,8 @@ std::string remedy(const fs::path& path, int code) {
   return {};
 }
 
-/// `read`: into what is left, after so many bytes; returns how many it has read.
+/// Calls `read` with the remaining span and the number of bytes read so far, until `into` is full
+/// or `read` returns 0. `read` returns the number of bytes that it has read.
 template <typename Read>
 size_t read_until_full(const fs::path& path, std::span<std::byte> into, const Read& read) {
   size_t done = 0;
@@ -64,7 +65,8 @@ size_t read_until_full(const fs::path& path, std::span<std::byte> into, const Re
   return done;
 }
 
-/// `write`: what is left, after so many bytes; returns how many it has written.
+/// Calls `write` with the remaining bytes and the number of bytes written so far, until all are
+/// written. `write` returns the number of bytes that it has written.
 template <typename Write>
 void write_all(const fs::path& path, std::span<const std::byte> bytes, const Write& write) {
   for (size_t done = 0; done < bytes.size();) {
@@ -85,7 +87,8 @@ RunError cannot(std::string_view action, const fs::path& path, int code) {
 
 int Descriptor::close() {
   if (!is_open()) return 0;
-  // Closed also where a signal interrupts; to try again could close another thread's.
+  // The descriptor is closed even if a signal interrupts the call. A second attempt could close a
+  // descriptor of another thread.
   return calls::close(std::exchange(descriptor_, -1)) == 0 || errno == EINTR ? 0 : errno;
 }
 
@@ -98,7 +101,8 @@ File File::open_read(const fs::path& path) {
 }
 
 File File::create(const fs::path& path) {
-  fs::path name = path;  // first: a failed copy must not leave an empty file
+  // The name is copied before the file is opened, so that a failed copy leaves no empty file.
+  fs::path name = path;
   return {open_or_fail(path, O_WRONLY | O_CREAT | O_TRUNC, "write", path), std::move(name)};
 }
 
@@ -149,7 +153,7 @@ void File::truncate(uint64_t size) {
 }
 
 void File::sync() {
-  // Some file systems (pipes, /dev) cannot sync; that loses nothing that could be kept.
+  // Pipes, /dev and some file systems cannot sync. This loses nothing that could be stored.
   if (calls::sync(descriptor_.get()) != 0 && errno != EINVAL && errno != EROFS)
     throw cannot("write", path_, errno);
 }
@@ -168,7 +172,7 @@ std::string read_text(const fs::path& path) {
   File file = File::open_read(path);
   std::string text;
   constexpr size_t kChunk = size_t{1} << 16;
-  while (true) {  // not by size: a pipe has none
+  while (true) {  // Reads in chunks, because a pipe has no size.
     const size_t before = text.size();
     text.resize(before + kChunk);
     const size_t got = file.read(std::as_writable_bytes(std::span(text).subspan(before)));
@@ -183,7 +187,7 @@ bool is_descriptor(const fs::path& path) {
 }
 
 fs::path followed(fs::path path) {
-  constexpr int kMostLinks = 40;  // as the system follows
+  constexpr int kMostLinks = 40;  // the limit of the system
   std::error_code ignored;
   for (int i = 0; i < kMostLinks && fs::is_symlink(path, ignored); ++i)
     path = path.parent_path() / fs::read_symlink(path, ignored);
@@ -193,7 +197,7 @@ fs::path followed(fs::path path) {
 fs::path temporary_beside(const fs::path& path) {
   uint64_t random = 0;
   if (::getrandom(&random, sizeof random, 0) != sizeof random) throw cannot("write", path, errno);
-  // A name that is as long as names may be has no room for more.
+  // The name is cut, because the longest possible name leaves no room for the suffix.
   const std::string name = path.filename().string().substr(0, 200);
   return path.parent_path() / fmt::format(".{}.{:016x}{}", name, random, kTemporarySuffix);
 }
@@ -273,9 +277,10 @@ std::string read_inside(const fs::path& directory, const fs::path& path, uint64_
       throw RequestError(fmt::format("{} has more than {} MiB", path.string(), most >> 20),
                          "restore the file that was there");
   };
-  std::error_code gone;  // then it cannot be mapped
+  std::error_code gone;  // set if the file is gone, which MappedFile reports
   if (const uint64_t size = fs::file_size(path, gone); !gone) require_small(size);
-  const MappedFile file(path);  // opened without waiting, and refuses what took its place
+  // MappedFile does not wait for a writer, and rejects anything but a regular file.
+  const MappedFile file(path);
   require_small(file.bytes().size());
   std::string text;
   file.recovering([&] {
@@ -300,7 +305,7 @@ std::string hint_for_text(std::span<const std::byte> bytes) {
   };
   if (begins_with("version https://git-lfs"))
     return "the file is a pointer of Git LFS; run `git lfs pull`";
-  if (text.starts_with("\xEF\xBB\xBF")) text.remove_prefix(3);  // a mark of UTF-8
+  if (text.starts_with("\xEF\xBB\xBF")) text.remove_prefix(3);  // UTF-8 byte order mark
   text.remove_prefix(std::min(text.find_first_not_of(" \t\r\n"), text.size()));
   constexpr std::array kPages = {"<!doctype", "<html", "<head", "<body", "<?xml", "<!--"};
   if (std::ranges::any_of(kPages, begins_with))

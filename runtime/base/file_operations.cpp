@@ -1,4 +1,4 @@
-// The system's calls that change files, and trees made of them.
+// The system calls that change files, and functions for whole trees that use them.
 #include "runtime/base/file_operations.h"
 
 #include <dirent.h>
@@ -46,7 +46,8 @@ struct CloseFolder {
   void operator()(DIR* folder) const { ::closedir(folder); }
 };
 
-/// Names first: what is removed while a directory is read may hide others.
+/// Lists all names before anything is removed, because removing entries while a directory is read
+/// may hide others.
 int list_names(DIR* folder, std::vector<std::string>& names) {
   for (;;) {
     errno = 0;
@@ -57,8 +58,8 @@ int list_names(DIR* folder, std::vector<std::string>& names) {
   }
 }
 
-/// By descriptors rather than paths: a directory that somebody replaces by a link meanwhile leads
-/// nowhere else.
+/// Uses descriptors instead of paths: if another program replaces a directory with a link in the
+/// meantime, the link is not followed.
 int remove_tree_at(int parent, const char* name) {
   if (remove_at(parent, name, 0) == 0 || errno == ENOENT) return 0;
   if (errno != EISDIR) return -1;
@@ -80,7 +81,8 @@ int remove_tree_at(int parent, const char* name) {
 }
 
 void copy_one(const fs::path& from, const fs::path& to) {
-  std::error_code unknown;  // a pipe would wait for a writer
+  // Opening a pipe would wait for a writer, so only regular files are copied.
+  std::error_code unknown;
   if (!fs::is_regular_file(from, unknown))
     throw RunError(fmt::format("{} is not a file", from.string()), "remove or rename it");
   File source = File::open_read(from), copy = File::create(to);
@@ -171,7 +173,8 @@ std::error_code make_path(const fs::path& path) {
     if (const std::error_code error = make_path(parent)) return error;
   if (name.empty() || name == "." || name == "..") return {};
   const std::error_code error = error_of(calls::make_folder(path));
-  return error && fs::is_directory(path, unknown) ? std::error_code() : error;  // another was first
+  // Another program may have created it first.
+  return error && fs::is_directory(path, unknown) ? std::error_code() : error;
 }
 
 std::error_code remove_path(const fs::path& path) {

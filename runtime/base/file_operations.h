@@ -1,5 +1,5 @@
-// The calls that change names and contents of files: all such changes that flow makes pass here,
-// where a test can record them, fail them or stop between two.
+// The calls that change names and contents of files. All changes that flow makes pass through them,
+// so that a test can record them, make them fail, or stop between two of them.
 #pragma once
 
 #include <cstddef>
@@ -13,50 +13,52 @@
 
 namespace flow {
 
-/// One call. Paths are as given: relative ones to the directory that `folder` has open.
+/// A system call that changes files. Its paths are as the caller gave them; a relative path refers
+/// to the directory that `folder` has open.
 struct FileOperation {
   enum class Kind {
     kOpen,            // path, flags; returns the descriptor
-    kWrite,           // descriptor, offset, bytes; returns how many were written
-    kTruncate,        // descriptor, offset: the new size
-    kSync,            // descriptor, of a file or a directory
+    kWrite,           // descriptor, offset, bytes; returns the number of bytes written
+    kTruncate,        // descriptor, offset, which is the new size
+    kSync,            // descriptor of a file or a directory
     kSyncFileSystem,  // descriptor
-    kClose,           // descriptor, of anything
+    kClose,           // descriptor of any kind
     kMakeFolder,      // path
-    kLink,            // path, a symbolic link to target
-    kRename,          // path to target
-    kExchange,        // path with target
-    kRemove,          // path, of a file or a link
-    kRemoveFolder,    // path, of an empty directory
+    kLink,            // path, which becomes a symbolic link to target
+    kRename,          // path, which is renamed to target
+    kExchange,        // path and target, which are exchanged
+    kRemove,          // path of a file or a link
+    kRemoveFolder,    // path of an empty directory
   };
   Kind kind;
   int descriptor = -1;
   const char* path = nullptr;
   const char* target = nullptr;
-  int folder = -1;  // of path; negative: the working directory
+  int folder = -1;  // directory of a relative path; the working directory if negative
   int flags = 0;
-  std::optional<uint64_t> offset = {};  // of kWrite, nothing: where the descriptor is
+  std::optional<uint64_t> offset = {};  // for kWrite; empty: the descriptor's current position
   std::span<const std::byte> bytes = {};
 };
 
-/// What a test puts before the calls, of all threads.
+/// An object through which a test intercepts the calls of all threads.
 class FileObserver {
  public:
   virtual ~FileObserver() = default;
-  /// Returns what `call` returns, which makes the system's call; or returns -1 with an errno
-  /// instead.
+  /// Calls `call`, which makes the system call, and returns its result; or sets errno and returns
+  /// -1 instead.
   virtual long make(const FileOperation& operation, const std::function<long()>& call) = 0;
 };
 
-/// Puts an observer before the calls, or none; returns the one before. For tests: nothing else does
-/// so, and a program has none.
+/// Sets the observer of the calls, which may be null, and returns the previous one. Only tests call
+/// it; programs have no observer.
 FileObserver* observe_files(FileObserver* observer);
 
-/// Each makes one call of the system: on failure -1 and errno. A new file is close-on-exec.
+/// Each function makes one system call and returns -1 with errno if it fails. A new file is
+/// close-on-exec.
 namespace calls {
 
 int open(const fs::path& path, int flags);
-/// Where the descriptor is.
+/// Writes at the current position of the descriptor.
 long write(int descriptor, std::span<const std::byte> bytes);
 long write_at(int descriptor, uint64_t offset, std::span<const std::byte> bytes);
 int truncate(int descriptor, uint64_t size);
@@ -70,19 +72,19 @@ int exchange(const fs::path& path, const fs::path& target);
 
 }  // namespace calls
 
-/// No error where the call worked: `error_of(calls::rename(from, to))`.
+/// Returns the error of a call, or no error if it succeeded: `error_of(calls::rename(from, to))`.
 std::error_code error_of(long result);
 
-/// Makes a directory and its missing parents.
+/// Creates a directory and its missing parents.
 std::error_code make_path(const fs::path& path);
-/// Removes a file, a link or an empty directory, if it exists.
+/// Removes a file, a link or an empty directory if it exists.
 std::error_code remove_path(const fs::path& path);
-/// Removes all below it, too. Follows no link.
+/// Removes a file, or a directory with everything in it. Does not follow links.
 std::error_code remove_tree(const fs::path& path);
-/// Both are at their beginnings, and `to` is empty. What is zero becomes a hole: a sparse file
-/// takes no more space than before.
+/// Copies a file. Blocks of zeros become holes, so a sparse file needs no more space than before.
+/// REQUIRES: both files are at their beginnings, and `to` is empty.
 void copy_whole(File& from, File& to);
-/// Copies a directory of files and directories to `to`. RunError where that fails.
+/// Copies a directory of files and directories to `to`. Throws RunError if that fails.
 void copy_tree(const fs::path& from, const fs::path& to);
 
 }  // namespace flow

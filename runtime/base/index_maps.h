@@ -1,5 +1,5 @@
-// Where elements come from, on every device: those of windows over images, and of a shard of the
-// batch.
+// Maps from indices to indices that are the same on every device: those of windows over images, and
+// those of a shard of the batch.
 #pragma once
 
 #include <cstdint>
@@ -10,23 +10,23 @@
 
 namespace flow {
 
-/// Windows along one axis of images.
+/// The windows along one axis of images.
 struct UnfoldedAxis {
   int64_t extent, windows, size, stride, dilation, before;
 
-  /// Where place `k` of window `i` lies; outside [0, extent) in the padding.
+  /// Returns the index of place `k` of window `i`. It is outside [0, extent) in the padding.
   FLOW_HOST_DEVICE int64_t at(int64_t i, int64_t k) const {
     return i * stride + k * dilation - before;
   }
-  /// The window whose place `k` lies at `element`, or -1.
+  /// Returns the window whose place `k` is at `element`, or -1 if there is none.
   FLOW_HOST_DEVICE int64_t window(int64_t element, int64_t k) const {
     const int64_t start = element + before - k * dilation;
     return start >= 0 && start % stride == 0 && start / stride < windows ? start / stride : -1;
   }
 };
 
-/// Images [planes, rows.extent, columns.extent], and columns
-/// [planes, rows.size, columns.size, rows.windows, columns.windows].
+/// The map between images [planes, rows.extent, columns.extent] and their windows [planes,
+/// rows.size, columns.size, rows.windows, columns.windows].
 struct UnfoldedImages {
   int64_t planes;
   UnfoldedAxis rows, columns;
@@ -35,7 +35,7 @@ struct UnfoldedImages {
   FLOW_HOST_DEVICE int64_t places() const { return rows.size * columns.size; }
   FLOW_HOST_DEVICE int64_t pixels() const { return rows.extent * columns.extent; }
 
-  /// An element of the columns: 0 where it lies in the padding.
+  /// Returns an element of the windows, which is 0 in the padding.
   template <typename T>
   FLOW_HOST_DEVICE T unfolded(const T* images, int64_t element) const {
     const int64_t line = element / columns.windows, place = line / rows.windows;
@@ -46,7 +46,7 @@ struct UnfoldedImages {
     return inside ? images[(plane * rows.extent + row) * columns.extent + column] : T(0);
   }
 
-  /// A pixel as the sum of what lies there, place by place.
+  /// Returns the sum of all window elements that belong to a pixel, added place by place.
   template <typename T>
   FLOW_HOST_DEVICE double folded(const T* unfolded, int64_t pixel) const {
     const int64_t plane = pixel / pixels(), own = pixel % pixels();
@@ -65,7 +65,7 @@ struct UnfoldedImages {
   }
 };
 
-/// Of a step of `unfold` or `fold` with these attributes. `images`: [N, C, H, W].
+/// Returns the map of an `unfold` or `fold` step with these attributes. `images` is [N, C, H, W].
 template <typename Attributes>
 UnfoldedImages unfolded_images(const Attributes& attributes, const Shape& images) {
   using Integers = std::vector<int64_t>;
@@ -84,19 +84,21 @@ UnfoldedImages unfolded_images(const Attributes& attributes, const Shape& images
   return {images[0] * images[1], axis(0), axis(1)};
 }
 
-/// A shard's tensor consists of runs of elements that are adjacent in the whole batch, too.
+/// The position of a shard's elements in the whole batch. A shard consists of runs of elements that
+/// are also adjacent in the whole batch.
 struct WholeIndex {
-  int64_t run;        // elements
-  int64_t distance;   // from the start of one run to that of the next, in the whole batch
-  int64_t per_shard;  // from the start of a shard to that of the next; 0: all shards have the same
+  int64_t run;       // elements in a run
+  int64_t distance;  // distance between the starts of two runs in the whole batch
+  // The distance between the starts of two shards; 0 if all shards have the same elements.
+  int64_t per_shard;
 
-  /// The index in the whole batch of an element of a shard.
+  /// Returns the index in the whole batch of an element of a shard.
   FLOW_HOST_DEVICE int64_t at(int64_t element, int64_t shard) const {
     return element / run * distance + shard * per_shard + element % run;
   }
 };
 
-/// `shape`: of a shard. REQUIRES: it has elements.
+/// `shape` is that of a shard. REQUIRES: it has elements.
 inline WholeIndex whole_index(const Shape& shape, int batch_axis, int64_t shards) {
   if (batch_axis < 0 || shards == 1) return {shape.elements(), shape.elements(), 0};
   const int64_t run = shape.elements(batch_axis, shape.rank());

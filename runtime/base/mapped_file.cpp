@@ -1,5 +1,5 @@
-// Read-only maps, and what happens where a file loses what is mapped: the system sends SIGBUS to
-// who reads it.
+// Read-only maps of files. If a mapped file loses data, the system sends SIGBUS to a thread that
+// reads it.
 #include <fcntl.h>
 #include <fmt/format.h>
 #include <signal.h>
@@ -19,7 +19,7 @@
 
 namespace flow {
 
-/// A map that is there, for the signal's handler.
+/// A live map, as the signal handler sees it.
 struct MapRecord {
   MapRecord(std::span<const std::byte> map, Descriptor descriptor, const fs::path& path)
       : file(std::move(descriptor)),
@@ -35,17 +35,18 @@ struct MapRecord {
   std::string loss, message;
   std::atomic<bool> recovers = false, lost = false;
 
-  std::atomic<MapRecord*> next = nullptr;  // in the list of live maps
+  std::atomic<MapRecord*> next = nullptr;  // links of the list of live maps
   MapRecord* previous = nullptr;
 };
 
 namespace {
 
-/// All live maps. The handler walks this list without a lock, and counts itself while it does: a
-/// record that has left the list is freed only when no handler may still look at it.
+/// The list of all live maps. The handler walks this list without a lock and counts itself in
+/// `walking` while it does. A record that has left the list is freed only when no handler can still
+/// use it.
 std::atomic<MapRecord*> first_map = nullptr;
 std::atomic<int> walking = 0;
-std::mutex changing_maps;  // for everyone but the handler
+std::mutex changing_maps;  // locked by all code except the handler
 
 class Walk {
  public:
@@ -55,7 +56,7 @@ class Walk {
   Walk& operator=(const Walk&) = delete;
 };
 
-/// Zeros from `at` to the end of the map, so that the reader goes on until it looks at `lost`.
+/// Maps zeros from `at` to the end of the map, so that the reader continues until it checks `lost`.
 bool fill_up(const MapRecord& map, const std::byte* at) {
   const size_t offset = static_cast<size_t>(at - map.begin) / map.page * map.page;
   void* const page = const_cast<std::byte*>(map.begin + offset);
@@ -73,11 +74,12 @@ void recover_or_leave(int signal, siginfo_t* info, void*) {
       return;
     }
     if (::write(STDERR_FILENO, map->message.data(), map->message.size()) < 0) {
-      // No reader is left to tell.
+      // Standard error has no reader.
     }
     ::_exit(kRunFailed);
   }
-  ::signal(signal, SIG_DFL);  // not ours: it comes again
+  // The address belongs to no map, so the signal arrives again with its default action.
+  ::signal(signal, SIG_DFL);
 }
 
 void watch_for_lost_pages() {
@@ -111,7 +113,7 @@ void unregister(MapRecord* map) {
 }  // namespace
 
 MappedFile::MappedFile(const fs::path& path) {
-  // A pipe that nobody writes to would let this wait.
+  // Without O_NONBLOCK, opening a pipe without a writer would wait.
   Descriptor descriptor(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));
   if (!descriptor.is_open()) throw cannot("read", path, errno);
   struct stat status {};
@@ -125,7 +127,7 @@ MappedFile::MappedFile(const fs::path& path) {
     throw RunError(fmt::format("{} is a pipe or a device; expected a regular file", path.string()),
                    "write it to a file first; only `from: {npy: PATH}` of an input reads streams");
   if (mapped == MAP_FAILED) throw cannot("map", path, errno);
-  if (!mapped) return;  // it is empty
+  if (!mapped) return;  // the file is empty
   bytes_ = {static_cast<const std::byte*>(mapped), size};
   record_ = registered(std::make_unique<MapRecord>(bytes_, std::move(descriptor), path));
 }
@@ -137,7 +139,7 @@ void MappedFile::begin_recovering() const {
 void MappedFile::end_recovering() const {
   if (!record_) return;
   record_->recovers = false;
-  // What follows the end of a file, but in its last page, is zeros without a signal.
+  // A file that ends within its last mapped page reads as zeros after its end, without a signal.
   struct stat status {};
   const bool shorter = ::fstat(record_->file.get(), &status) != 0 ||
                        static_cast<size_t>(status.st_size) < record_->size;

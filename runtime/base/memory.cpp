@@ -1,4 +1,5 @@
-// What the system and its control groups say of memory, and what a program does without any.
+// The memory that the system and its control groups report, and the actions of a program without
+// memory.
 #include "runtime/base/memory.h"
 
 #include <cxxabi.h>
@@ -32,21 +33,21 @@ namespace {
 
 constexpr size_t kNoLimit = std::numeric_limits<size_t>::max();
 
-/// Names of a version's files.
+/// The names of the files of a version of control groups.
 struct Version {
   const char *limit, *usage, *droppable;
 };
 constexpr Version kFirst{"memory.limit_in_bytes", "memory.usage_in_bytes", "total_inactive_file"};
 constexpr Version kSecond{"memory.max", "memory.current", "inactive_file"};
 
-/// A file's number; nothing where there is none, as in "max".
+/// Returns the number in a file, or nothing if the file contains none, such as "max".
 std::optional<size_t> number_in(const std::string& path) {
   std::ifstream file(path);
   size_t number = 0;
   return file >> number ? std::optional(number) : std::nullopt;
 }
 
-/// The number after a key, of lines "key number".
+/// Returns the number after a key in lines of the form "key number".
 size_t number_of(const std::string& path, const std::string& wanted) {
   std::ifstream file(path);
   std::string key, rest;
@@ -55,7 +56,7 @@ size_t number_of(const std::string& path, const std::string& wanted) {
   return 0;
 }
 
-/// `group`: a folder, with a slash at its end.
+/// Returns the bytes left in `group`, a folder with a trailing slash.
 size_t left_in(const std::string& group, const Version& version) {
   const std::optional<size_t> limit = number_in(group + version.limit);
   const std::optional<size_t> usage = number_in(group + version.usage);
@@ -70,13 +71,14 @@ size_t left_in(const std::string& group, const Version& version) {
 size_t left_in_groups(const fs::path& groups, const fs::path& mount) {
   size_t left = kNoLimit;
   std::ifstream list(groups);
-  for (std::string line; std::getline(list, line);) {  // "4:memory:/job/step", "0::/job/step"
+  // A line is, for example, "4:memory:/job/step" or "0::/job/step".
+  for (std::string line; std::getline(list, line);) {
     const size_t kinds = line.find(':') + 1, name = line.find(':', kinds) + 1;
     if (kinds == 0 || name == 0) continue;
     const std::string kind = line.substr(kinds, name - 1 - kinds);
     if (kind != "memory" && !kind.empty()) continue;
     const bool second = kind.empty();
-    // Text: paths of libstdc++ 12 crash where they find no memory to grow.
+    // Uses strings, because paths of libstdc++ 12 crash if they run out of memory.
     const std::string top = mount.string() + (second ? "" : "/memory");
     for (std::string group = line.substr(name);; group.resize(group.rfind('/'))) {
       left = std::min(left, left_in(top + group + '/', second ? kSecond : kFirst));
@@ -88,7 +90,8 @@ size_t left_in_groups(const fs::path& groups, const fs::path& mount) {
 
 size_t available_memory() {
   const size_t kibibytes = number_of("/proc/meminfo", "MemAvailable:");
-  const size_t system = kibibytes == 0 ? kNoLimit : kibibytes * 1024;  // 0: it does not say
+  // The number is 0 if the system does not report it.
+  const size_t system = kibibytes == 0 ? kNoLimit : kibibytes * 1024;
   return std::min(system, left_in_groups("/proc/self/cgroup", "/sys/fs/cgroup"));
 }
 
@@ -98,7 +101,7 @@ std::atomic<bool> as_object = false;
 std::terminate_handler terminate_before = nullptr;
 struct sigaction fault_before {};
 
-/// Writes an error as a line or as an object, without memory or locks.
+/// Writes an error as a line or as a JSON object, without memory or locks.
 void report(const char* problem, const char* hint) {
   const char* const line[] = {
       ::program_invocation_short_name, ": error: ", problem, "\n   hint: ", hint, "\n"};
@@ -108,7 +111,7 @@ void report(const char* problem, const char* hint) {
   for (const char* text : as_object ? std::span<const char* const>(object) : line)
     parts[count++] = {const_cast<char*>(text), std::strlen(text)};
   if (::writev(STDERR_FILENO, parts, count) < 0) {
-    // Nobody reads it.
+    // Standard error has no reader.
   }
 }
 
@@ -117,8 +120,8 @@ void report(const char* problem, const char* hint) {
   ::_exit(kRunFailed);
 }
 
-/// Did the uncaught exception report a lack of memory? Where an exception got no memory, there is
-/// none.
+/// Returns true if the uncaught exception reports a lack of memory. If there was no memory for the
+/// exception itself, no exception exists, and errno is ENOMEM.
 bool is_out_of_memory() {
   const std::type_info* const type = abi::__cxa_current_exception_type();
   return type ? *type == typeid(std::bad_alloc) || *type == typeid(std::bad_array_new_length)
@@ -131,8 +134,8 @@ void end_terminated() {
 }
 
 void end_faulted(int signal, siginfo_t* info, void*) {
-  constexpr uintptr_t kNearNull = 1 << 20;  // the largest code is shorter
-  const bool faulted = info->si_code > 0;   // and was not sent by a process
+  constexpr uintptr_t kNearNull = 1 << 20;  // bytes; generated code is smaller than this
+  const bool faulted = info->si_code > 0;   // and the signal was not sent by a process
   if (faulted && reinterpret_cast<uintptr_t>(info->si_addr) < kNearNull) {
     if (errno == ENOMEM) leave();
     if (errno == EACCES || errno == EPERM) {
@@ -140,7 +143,7 @@ void end_faulted(int signal, siginfo_t* info, void*) {
       ::_exit(kRunFailed);
     }
   }
-  ::sigaction(signal, &fault_before, nullptr);  // another reason: the fault comes again
+  ::sigaction(signal, &fault_before, nullptr);  // The fault has another reason and occurs again.
   if (!faulted) ::raise(signal);
 }
 
@@ -157,7 +160,7 @@ void catch_last_bad_alloc() { terminate_before = std::set_terminate(end_terminat
 
 void prepare_for_little_memory() {
   void* frame = nullptr;
-  ::backtrace(&frame, 1);  // which loads it
+  ::backtrace(&frame, 1);  // The first call loads the unwinder.
   rlimit space{};
   if (::getrlimit(RLIMIT_AS, &space) == 0 && space.rlim_cur != RLIM_INFINITY)
     ::mallopt(M_ARENA_MAX, 1);

@@ -1,5 +1,5 @@
-// How much memory a program may still take, and what it does when memory runs out where neither an
-// exception nor a message can be made.
+// The memory that a program may still allocate, and its actions if memory runs out where neither an
+// exception nor a message can be created.
 #pragma once
 
 #include <cstddef>
@@ -8,16 +8,18 @@
 
 namespace flow {
 
-/// Bytes that the system can give without swapping and that the process's control groups
-/// (containers and batch systems set them) leave it; the largest number where neither says.
+/// Returns the bytes that the system can provide without swapping and that the process's control
+/// groups (which containers and batch systems set) leave to it. Returns the largest number if
+/// neither sets a limit.
 size_t available_memory();
 
-/// Bytes left below the limits of the groups that `groups` lists, as /proc/self/cgroup does, and of
-/// those around them, whose files are below `mount`. Versions 1 and 2 of Linux's control groups;
-/// file pages that can be dropped count as free.
+/// Returns the bytes left below the limits of control groups and of the groups that contain them.
+/// `groups` is a file that lists the groups, like /proc/self/cgroup, and their files are below
+/// `mount`. Versions 1 and 2 of Linux's control groups are supported. File pages that can be
+/// dropped count as free.
 size_t left_in_groups(const fs::path& groups, const fs::path& mount);
 
-/// What is wrong and what to do, where oneDNN may not generate its kernels.
+/// The error message if oneDNN may not generate its kernels.
 inline constexpr const char* kExecutableMemoryDenied =
     "the system denies executable memory, into which oneDNN generates its kernels";
 inline constexpr const char* kAllowExecutableMemory =
@@ -27,19 +29,21 @@ inline constexpr const char* kAllowExecutableMemory =
 /// Writes "PROGRAM: error: out of memory" and a hint to standard error, without memory or locks.
 void report_out_of_memory() noexcept;
 
-/// The same as one JSON object, as `flowrun --json` writes errors.
+/// Makes report_out_of_memory() write one JSON object, as `flowrun --json` writes errors.
 void report_out_of_memory_as_object();
 
-/// From now on an uncaught std::bad_alloc, on any thread, is reported and ends the program with
-/// kRunFailed, also where there was no memory to throw it.
+/// After this call, an uncaught std::bad_alloc on any thread is reported and ends the program with
+/// kRunFailed, even if there was no memory to throw it.
 void catch_last_bad_alloc();
 
-/// From now on so does a write to a null pointer by a thread that could not get memory, or was
-/// denied it: oneDNN generates code without looking whether it got memory for it.
+/// After this call, a write to a null pointer is also reported and ends the program, if the thread
+/// could not get memory or was denied it. oneDNN generates code without checking whether it
+/// received memory for it.
 void catch_writes_without_memory();
 
-/// Loads what unwinding needs: the C library would do so late, and abort where it cannot. Where
-/// address space is limited, threads share one heap; one each reserves 64 MiB.
+/// Loads the code for unwinding in advance: the C library would load it late, and abort if it
+/// cannot. If address space is limited, it also makes threads share one heap, because a heap for
+/// each thread reserves 64 MiB.
 void prepare_for_little_memory();
 
 }  // namespace flow

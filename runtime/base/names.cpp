@@ -1,4 +1,4 @@
-// Names of the language, names that become paths, and globs on names.
+// Names of the language, names that become paths, and globs for names.
 #include "runtime/base/names.h"
 
 #include <fmt/format.h>
@@ -20,7 +20,7 @@ bool is_safe_name(std::string_view name) {
 }
 
 bool is_safe_key(std::string_view key) {
-  // A zero would end the path where the system reads it.
+  // For the system, a zero byte would end the path.
   constexpr std::string_view kForbidden("/\0", 2);
   return !key.empty() && key != "." && key != ".." &&
          key.find_first_of(kForbidden) == std::string_view::npos;
@@ -39,7 +39,8 @@ bool is_name(std::string_view name) { return !name.empty() && name_length(name) 
 
 namespace {
 
-/// Follows all ways to match at once, so that many stars and alternatives take no longer.
+/// Matches a glob. All ways to match are followed at the same time, so many stars and alternatives
+/// do not slow it down.
 class Glob {
  public:
   explicit Glob(std::string_view glob) : glob_(glob), groups_(glob.size()) {
@@ -83,13 +84,14 @@ class Glob {
  private:
   static constexpr size_t kMostGroups = 100;
   struct Group {
-    std::vector<size_t> starts, ends;  // of a `{`: its alternatives; their ends
-    size_t after = 0;                  // of the end of an alternative: what follows the group
+    std::vector<size_t> starts, ends;  // for a `{`: the starts and ends of its alternatives
+    size_t after = 0;                  // for the end of an alternative: the place after the group
   };
 
   bool is_deep(size_t at) const { return glob_.substr(at).starts_with("**"); }
 
-  /// Adds a place of the glob and those that nothing needs to be read for.
+  /// Adds a place of the glob, and all places that can be reached from it without reading a
+  /// character.
   void enter(std::vector<bool>& places, size_t place, bool at_start) {
     std::vector<size_t> waiting{place};
     while (!waiting.empty()) {
@@ -116,7 +118,7 @@ class Glob {
   }
 
   std::string_view glob_;
-  std::vector<Group> groups_;  // by place
+  std::vector<Group> groups_;  // indexed by place
   size_t count_ = 0;
   std::string fault_;
 };

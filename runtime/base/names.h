@@ -1,5 +1,5 @@
-// Names of the language, names that become paths of a run directory or a checkpoint, globs on
-// names, and the scanner of parsers.
+// Names of the language, names that become paths in a run directory or a checkpoint, globs for
+// names, and the scanner that parsers share.
 #pragma once
 
 #include <cstddef>
@@ -8,30 +8,32 @@
 
 namespace flow {
 
-/// May a tensor, a step or a file be called so? Components of letters, digits, `_`, `.` and `:`,
-/// separated by `/`, none of them empty or beginning with a dot: "lenet/conv1/weight:diff.1".
+/// Returns true if a tensor, a step or a file may have this name. A name consists of components
+/// that are separated by `/`. Each is a nonempty text of letters, digits, `_`, `.` and `:` that
+/// does not begin with a dot: "lenet/conv1/weight:diff.1".
 bool is_safe_name(std::string_view name);
 
-/// May a key of a returned Dict be called so? One path component of any characters but `/`, and
-/// not `.` or `..`.
+/// Returns true if a key of a returned Dict may have this name: one path component, without `/` and
+/// zero bytes, that is neither `.` nor `..`.
 bool is_safe_key(std::string_view key);
 
-/// How many bytes at the start of `text` make a name of the language: [A-Za-z_][A-Za-z0-9_]*;
-/// 0 where none begins there.
+/// Returns the number of bytes at the start of `text` that are a name of the language,
+/// [A-Za-z_][A-Za-z0-9_]*, or 0 if no name begins there.
 size_t name_length(std::string_view text);
-/// Is all of it a name?
+/// Returns true if the whole text is a name.
 bool is_name(std::string_view name);
 
-/// Glob match on names: `*` stays inside a component, `**` crosses `/`, `**/x` is `x` too, and
-/// `{a,b}` is one of these. A glob with a fault matches nothing.
+/// Matches a name with a glob: `*` stays inside a component, `**` crosses `/`, `**/x` also matches
+/// `x`, and `{a,b}` matches any of its alternatives. A malformed glob matches nothing.
 bool glob_match(std::string_view pattern, std::string_view name);
-/// Does it have a wildcard or braces?
+/// Returns true if the text contains a wildcard or braces.
 bool is_glob(std::string_view text);
-/// "no array matches `x`", of a glob that matches none; or what is wrong with its braces.
+/// Returns the message for a glob that matches nothing, "no array matches `x`", or a description of
+/// the error in its braces.
 std::string no_match(std::string_view what, std::string_view glob);
 
-/// Reads symbols and words of a short text one after another: the part that parsers share. They
-/// derive from it. Spaces and line breaks before what is read are skipped.
+/// Reads symbols and words of a short text one after another. Parsers derive from this class.
+/// Spaces and line breaks before each symbol or word are skipped.
 class TextScanner {
  protected:
   explicit TextScanner(std::string_view text) : text_(text) {}
@@ -40,7 +42,7 @@ class TextScanner {
     while (at_ < text_.size() && (text_[at_] == ' ' || text_[at_] == '\n')) ++at_;
   }
 
-  /// Takes the symbol if it comes next. Where one begins with another, ask for the longer one
+  /// Reads the symbol if it comes next. If one symbol begins with another, try the longer one
   /// first.
   bool take(std::string_view symbol) {
     skip_space();

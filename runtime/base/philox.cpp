@@ -1,4 +1,5 @@
-// Draws made from Philox blocks. All in float64, on the host: libm and CUDA differ in the last bit.
+// Draws that are made from Philox blocks. They are computed in float64 on the host, because the
+// results of libm and CUDA differ in the last bit.
 #include "runtime/base/philox.h"
 
 #include <array>
@@ -28,7 +29,7 @@ uint64_t dropout_threshold(double rate) {
 
 namespace {
 
-/// The block that has element `i` of what is drawn.
+/// Returns the block that contains element `i` of the draw.
 uint64_t block_of(const Draw& draw, int64_t i) { return static_cast<uint64_t>(draw.first + i) / 4; }
 
 /// Calls take(i, word) for each of the n words of a draw.
@@ -41,7 +42,7 @@ void for_each_word(const Draw& draw, int64_t n, Take take) {
   }
 }
 
-/// The four normals of a block (Box and Muller on the word pairs 0, 1 and 2, 3).
+/// Returns the four normals of a block, by Box and Muller from the word pairs 0, 1 and 2, 3.
 std::array<double, 4> normals(const PhiloxBlock& block) {
   std::array<double, 4> z{};
   for (size_t pair = 0; pair < 4; pair += 2) {

@@ -1,4 +1,5 @@
-// This process: its age and size, its host, the time, and the variables of its launcher.
+// Information about this process: its age and size, its host, the time, and the variables of its
+// launcher.
 #include "runtime/base/process.h"
 
 #include <fmt/chrono.h>
@@ -20,11 +21,12 @@ namespace flow {
 
 namespace {
 
-/// A field of proc(5)'s stat, by its number there; empty where the system keeps none.
+/// Returns field `number` of the stat file in proc(5), or an empty string if the system does not
+/// provide it.
 std::string stat_field(size_t number) {
   std::ifstream file("/proc/self/stat");
   const std::string stat(std::istreambuf_iterator<char>(file), {});
-  const size_t name_end = stat.rfind(')');  // of field 2, which may hold anything
+  const size_t name_end = stat.rfind(')');  // the end of field 2, which may contain any characters
   if (name_end == std::string::npos) return {};
   const std::vector<std::string> fields = split(stat.substr(name_end), ' ');
   return number - 2 < fields.size() ? fields[number - 2] : std::string();
@@ -45,7 +47,7 @@ double process_age() {
 
 std::span<char> shown_words() {
   constexpr size_t kArgStart = 48, kArgEnd = 49;
-  const auto address = [](size_t field) {  // null where it cannot be read
+  const auto address = [](size_t field) {  // null if the field cannot be read
     return reinterpret_cast<char*>(std::strtoull(stat_field(field).c_str(), nullptr, 10));
   };
   char *const begin = address(kArgStart), *const end = address(kArgEnd);
@@ -65,14 +67,14 @@ uint64_t peak_memory() {
   std::ifstream status("/proc/self/status");
   for (std::string line; std::getline(status, line);)
     if (line.starts_with("VmHWM:")) return std::strtoull(line.c_str() + 6, nullptr, 10) * 1024;
-  rusage usage{};  // which may be what the program had that became this one
+  rusage usage{};  // This may be the peak of the program that ran in this process before exec.
   ::getrusage(RUSAGE_SELF, &usage);
   return static_cast<uint64_t>(usage.ru_maxrss) * 1024;
 }
 
 namespace {
 
-// With "=": a whole name.
+// An entry with "=" is a whole name.
 constexpr std::string_view kLauncherPrefixes[] = {"OMPI_",
                                                   "OPAL_",
                                                   "PRTE_",

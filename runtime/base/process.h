@@ -1,4 +1,5 @@
-// What the system knows of this process, and what launchers of MPI programs tell a process.
+// Information of the system about this process, and the variables that launchers of MPI programs
+// set.
 #pragma once
 
 #include <cstdint>
@@ -7,23 +8,25 @@
 
 namespace flow {
 
-/// Seconds since the process was started; 0 where the system keeps no account of it.
+/// Returns the seconds since the process was started, or 0 if the system does not provide its start
+/// time.
 double process_age();
 
-/// The memory of the words that programs like ps show for this process; empty where it is unknown.
+/// Returns the memory of the command line that programs like ps show for this process, or an empty
+/// span if its address is unknown.
 std::span<char> shown_words();
 
-/// The time in UTC, as records have it: "2026-11-26T19:20:31Z".
+/// Returns the time in UTC in the format of records: "2026-11-26T19:20:31Z".
 std::string utc_time();
 
-/// The machine's name in its network.
+/// Returns the name of the machine in its network.
 std::string host_name();
 
-/// The most bytes that it has had resident.
+/// Returns the peak resident memory of the process in bytes.
 uint64_t peak_memory();
 
-/// Is "NAME=VALUE" a variable of Open MPI's mpirun, of MPICH's Hydra, of PMI or of Slurm? A program
-/// of MPI that reads them takes itself for the rank that they describe.
+/// Returns true if "NAME=VALUE" is a variable of Open MPI's mpirun, of MPICH's Hydra, of PMI or of
+/// Slurm. An MPI program that reads these variables acts as the rank that they describe.
 bool is_of_launcher(const char* assignment);
 
 }  // namespace flow

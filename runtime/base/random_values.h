@@ -1,4 +1,5 @@
-// Random numbers of Philox words, in arithmetic that host and device share: the same bits on both.
+// Random numbers from Philox words, in arithmetic that host and device share, so that their results
+// are bit-identical.
 #pragma once
 
 #include <cstdint>
@@ -8,13 +9,13 @@
 
 namespace flow {
 
-/// ln x of a positive normal number, within 2 units in the last place. As math::log of a float,
-/// with more terms.
+/// Returns ln x of a positive normal number, within 2 units in the last place. It is the algorithm
+/// of math::log for a float, with more terms.
 FLOW_INLINE double log_of_normal(double x) {
   constexpr double kLn2High = 0x1.62e42feep-1,
-                   kLn2Low = 0x1.a39ef35793c76p-33;  // 32 bits, the rest
+                   kLn2Low = 0x1.a39ef35793c76p-33;  // the first 32 bits of ln 2, and the rest
   constexpr uint64_t kRootOfHalf = 0x3FE6A09E667F3BCD, kBias = 1023;
-  constexpr double kRound = 0x1p52;  // the low bits of 2^52 + k are those of k
+  constexpr double kRound = 0x1p52;  // 2^52 + k has the bits of k in its low bits.
   const auto bits = bits_as<uint64_t>(x);
   const uint64_t exponent = (bits - kRootOfHalf + (kBias << 52)) >> 52;  // biased
   const double f = bits_as<double>(bits - ((exponent - kBias) << 52)) - 1;
@@ -34,13 +35,13 @@ FLOW_INLINE double log_of_normal(double x) {
   return k * kLn2High + (f - (half - (s * (half + p * z) + k * kLn2Low)));
 }
 
-/// Sine and cosine of an angle.
+/// The sine and cosine of an angle.
 struct OnCircle {
   double sine, cosine;
 };
 
-/// Of 2 pi n / 2^24: a whole number of quarter turns, and the rest by Taylor. Within 2 units in the
-/// last place.
+/// Returns the sine and cosine of 2 pi n / 2^24. The angle is a whole number of quarter turns and a
+/// rest, for which Taylor series are used. The error is at most 2 units in the last place.
 FLOW_INLINE OnCircle on_circle(uint32_t n) {
   constexpr double kAngle = 0x1.921fb54442d18p-22;  // 2 pi / 2^24
   const uint32_t quarters = (n + (1U << 21)) >> 22;
@@ -67,11 +68,11 @@ FLOW_INLINE OnCircle on_circle(uint32_t n) {
   return {(quarters & 2) != 0 ? -first : first, ((quarters + 1) & 2) != 0 ? -second : second};
 }
 
-/// u in [0, 1), a multiple of 2^-24.
+/// Returns u in [0, 1), a multiple of 2^-24.
 FLOW_INLINE double unit_of(uint32_t word) { return static_cast<double>(word >> 8) * 0x1p-24; }
 
-/// Two numbers of the standard normal distribution (Box and Muller, 1958), of two adjacent words:
-/// sine is the second.
+/// Returns two numbers of the standard normal distribution (Box and Muller, 1958) from two adjacent
+/// words. The first number is `cosine`, the second is `sine`.
 FLOW_INLINE OnCircle normals_of(uint32_t first, uint32_t second) {
   const double u = (static_cast<double>(first >> 8) + 1) * 0x1p-24;
   const double radius = math::sqrt(-2 * log_of_normal(u));
@@ -79,13 +80,13 @@ FLOW_INLINE OnCircle normals_of(uint32_t first, uint32_t second) {
   return {radius * at.sine, radius * at.cosine};
 }
 
-/// A number of the standard Gumbel distribution. u is halfway between multiples of 2^-24: neither 0
-/// nor 1.
+/// Returns a number of the standard Gumbel distribution. Its u is halfway between multiples of
+/// 2^-24, and therefore neither 0 nor 1.
 FLOW_INLINE double gumbel_of(uint32_t word) {
   return -log_of_normal(-log_of_normal(unit_of(word) + 0x1p-25));
 }
 
-// Element i of a draw takes number i % 4 of what a block's words make. `k` is that number.
+// Element i of a draw is number `k` = i % 4 of the four numbers that a block gives.
 
 struct NormalDraw {
   double mean, stddev;
@@ -110,16 +111,17 @@ struct GumbelDraw {
   }
 };
 
-/// Is an event of that probability true of a word? Not where it is NaN.
+/// Returns true if an event with this probability happens for a word. A NaN never happens.
 FLOW_INLINE bool happens(double probability, uint32_t word) {
   return static_cast<double>(word) < probability * 0x1p32;
 }
 
-/// Draws indices in proportion to the weights of a row. These are summed in pieces, each from its
-/// first weight to its last, so that devices agree and a draw needs to look at one piece only.
+/// Draws indices in proportion to the weights of a row. The weights are summed in pieces, each from
+/// its first weight to its last, so that all devices get the same sums and a draw only reads the
+/// weights of one piece.
 inline constexpr int64_t kWeightsOfPiece = 64;
 
-/// Weights that are negative or NaN count as 0.
+/// Returns a weight as a double. Weights that are negative or NaN count as 0.
 template <typename T>
 FLOW_INLINE double weight_of(T x) {
   return x > T(0) ? static_cast<double>(x) : 0.0;
@@ -134,13 +136,13 @@ FLOW_INLINE double sum_of_piece(const T* weights, int64_t classes, int64_t piece
   return sum;
 }
 
-/// ends[p] becomes the sum of pieces 0 ... p, given the sum of each.
+/// Turns the sum of each piece, ends[p], into the sum of pieces 0 ... p.
 FLOW_INLINE void add_pieces(double* ends, int64_t pieces) {
   for (int64_t p = 1; p < pieces; ++p) ends[p] += ends[p - 1];
 }
 
-/// The first index up to which the weights add up to more than the word's share of all; -1 where
-/// there is no finite positive sum. `ends`: of pieces, as add_pieces makes them.
+/// Returns the first index for which the sum of the weights up to it exceeds the word's share of
+/// the total, or -1 if the total is not finite and positive. `ends` are the sums of add_pieces().
 template <typename T>
 FLOW_INLINE int64_t drawn_index(const T* weights, int64_t classes, const double* ends,
                                 uint32_t word) {
@@ -148,7 +150,8 @@ FLOW_INLINE int64_t drawn_index(const T* weights, int64_t classes, const double*
   const double all = ends[pieces - 1];
   if (!(all > 0 && all < 0x1p1023)) return -1;
   const double target = static_cast<double>(word) * 0x1p-32 * all;
-  int64_t low = 0, high = pieces - 1;  // the first piece that ends beyond the target
+  // Bounds of the search for the first piece that ends above the target.
+  int64_t low = 0, high = pieces - 1;
   while (low < high) {
     const int64_t middle = (low + high) / 2;
     if (ends[middle] > target)
@@ -159,7 +162,8 @@ FLOW_INLINE int64_t drawn_index(const T* weights, int64_t classes, const double*
   const int64_t first = low * kWeightsOfPiece, rest = classes - first;
   const int64_t end = first + (rest < kWeightsOfPiece ? rest : kWeightsOfPiece);
   double sum = low > 0 ? ends[low - 1] : 0;
-  int64_t last = first;  // that has a weight, for sums that rounding keeps below the target
+  // The last index with a weight, which is the result if rounding keeps the sum below the target.
+  int64_t last = first;
   for (int64_t i = first; i < end; ++i) {
     const double weight = weight_of(weights[i]);
     if (weight > 0) last = i;

@@ -1,4 +1,5 @@
-// Small texts: joining, suggestions, numbers as people read them and as printf formats write them.
+// Functions for small texts: joining, suggestions, and numbers as people read them and as printf
+// formats write them.
 #include "runtime/base/text.h"
 
 #include <fmt/format.h>
@@ -47,7 +48,8 @@ namespace {
 
 char lower(char c) { return c >= 'A' && c <= 'Z' ? static_cast<char>(c - 'A' + 'a') : c; }
 
-/// Insertions, deletions, substitutions and swaps of neighbors that lead from a to b.
+/// Returns the smallest number of insertions, deletions, substitutions and swaps of neighbors that
+/// turn a into b.
 size_t edit_distance(std::string_view a, std::string_view b) {
   std::vector<size_t> before(b.size() + 1), last(b.size() + 1), now(b.size() + 1);
   for (size_t j = 0; j <= b.size(); ++j) last[j] = j;
@@ -72,7 +74,7 @@ bool same_but_for_case(std::string_view a, std::string_view b) {
 }
 
 std::vector<std::string> suggest(std::string_view word, std::span<const std::string> candidates) {
-  // Distances are quadratic; nobody mistypes a word this long for another.
+  // The distance takes quadratic time. Words of this length are not typos of one another.
   constexpr size_t kLongest = 200;
   constexpr size_t kMost = 3;
   std::vector<std::pair<size_t, std::string>> near;
@@ -99,7 +101,8 @@ std::string quoted_alternatives(std::span<const std::string> words) {
 
 namespace {
 
-/// As one word of a shell; where a terminal would obey a character of it, in bash's form $'\x1b'.
+/// Quotes a word for a shell. If it contains characters that a terminal would act on, the form is
+/// that of bash: $'\x1b'.
 std::string in_quotes(const std::string& word) {
   const bool printable = escaped(word) == word;
   std::string quoted;
@@ -129,7 +132,7 @@ std::string command_line(std::span<const std::string> words) {
 
 namespace {
 
-/// Where a line that is folded goes on.
+/// Returns the indentation of the continuation of a folded line.
 size_t hanging_indent(std::string_view line, size_t columns) {
   const size_t first = std::min(line.find_first_not_of(' '), line.size());
   const size_t gap = line.find("  ", first);
@@ -146,7 +149,7 @@ std::string folded(std::string_view text, size_t columns) {
     const size_t indent = hanging_indent(line, columns);
     while (line.size() > columns) {
       size_t blank = line.rfind(' ', columns);
-      // A word that is too long for a line has one of its own.
+      // A word that is too long for a line is put on its own line.
       if (blank == line.npos || line.find_first_not_of(' ') > blank || blank < indent)
         blank = line.find(' ', std::max(indent, line.find_first_not_of(' ')));
       if (blank == line.npos) break;
@@ -211,13 +214,13 @@ std::string shortest(double value) {
 
 namespace {
 
-/// Takes up to two digits: nobody needs a field wider than 99.
+/// Skips up to two digits, because a useful field is not wider than 99.
 void skip_digits(std::string_view& text) {
   for (int i = 0; i < 2 && !text.empty() && text[0] >= '0' && text[0] <= '9'; ++i)
     text.remove_prefix(1);
 }
 
-/// Takes "[flags][width][.precision]conversion"; false where it is no such thing.
+/// Skips "[flags][width][.precision]conversion". Returns false if the text does not begin with one.
 bool skip_conversion(std::string_view& text) {
   constexpr std::string_view kFlags = "-+ #0", kConversions = "eEfFgGaA";
   while (!text.empty() && kFlags.find(text[0]) != kFlags.npos) text.remove_prefix(1);

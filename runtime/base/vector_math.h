@@ -1,5 +1,5 @@
-// Elementary functions of floats as arithmetic alone, so that compilers turn loops over them into
-// vectors, and host and device get the same bits. In double they are the C library's.
+// Elementary functions of floats that only use arithmetic, so that compilers vectorize loops over
+// them, and host and device get bit-identical results. For double, they call the C library.
 #pragma once
 
 #include <cmath>
@@ -7,7 +7,8 @@
 
 #include "runtime/base/element_types.h"
 
-/// Before a function of a loop's body: loops become vectors only where it is part of them.
+/// Marks a function that is called in a loop. Loops are vectorized only if such functions are
+/// inlined.
 #ifdef __CUDACC__
 #define FLOW_INLINE __host__ __device__ __forceinline__
 #else
@@ -16,13 +17,14 @@
 
 namespace flow::math {
 
-// Within 4 units in the last place of the exact value, NaN where that is undefined. Denormal
-// operands are zeros, and denormal results may be. Conditionals choose between values that are both
-// computed: a branch is no vector.
+// Results are within 4 units in the last place of the exact value, and NaN if that is undefined.
+// Denormal operands count as zeros, and denormal results may become zeros. Conditionals choose
+// between two values that are both computed, because a branch cannot be vectorized.
 
 inline constexpr float kInfinity = __builtin_inff(), kNaN = __builtin_nanf("");
 
-/// x = k ln 2 + r, |r| <= ln 2 / 2; then e^x = 2^k (1 + q) with q = e^r - 1, by Taylor.
+/// The parts of e^x: x = k ln 2 + r with |r| <= ln 2 / 2. Then e^x = 2^k (1 + q) with q = e^r - 1,
+/// from a Taylor series.
 struct Exponent {
   float q;
   int32_t k;
@@ -31,7 +33,7 @@ struct Exponent {
 /// REQUIRES: |x| < 2^20.
 FLOW_INLINE Exponent exponent_of(float x) {
   constexpr float kLog2E = 1.44269504f, kLn2High = 0.693359375f, kLn2Low = -2.12194440e-4f;
-  constexpr float kRound = 12582912.0f;  // 1.5 * 2^23: adding it rounds to an integer
+  constexpr float kRound = 12582912.0f;  // 1.5 * 2^23; adding it rounds to an integer
   const float shifted = x * kLog2E + kRound;
   const float k = shifted - kRound;
   const float r = (x - k * kLn2High) - k * kLn2Low;
@@ -41,34 +43,34 @@ FLOW_INLINE Exponent exponent_of(float x) {
   p = p * r + 1.0f / 24;
   p = p * r + 1.0f / 6;
   p = p * r + 0.5f;
-  // The integer k stands in the low bits of `shifted`.
+  // The low bits of `shifted` are the integer k.
   return {p * r * r + r,
           static_cast<int32_t>(bits_as<uint32_t>(shifted) - bits_as<uint32_t>(kRound))};
 }
 
-/// 2^k. REQUIRES: -127 < k < 128.
+/// Returns 2^k. REQUIRES: -127 < k < 128.
 FLOW_INLINE float power_of_two(int32_t k) {
   return bits_as<float>(static_cast<uint32_t>(k + 127) << 23);
 }
 
-/// The sign of `of` on the magnitude of x.
+/// Returns the magnitude of x with the sign of `of`.
 FLOW_INLINE float with_sign(float x, float of) {
   return bits_as<float>((bits_as<uint32_t>(x) & 0x7FFFFFFF) | (bits_as<uint32_t>(of) & 0x80000000));
 }
 
 FLOW_INLINE float magnitude(float x) { return bits_as<float>(bits_as<uint32_t>(x) & 0x7FFFFFFF); }
 
-/// e^x
+/// Returns e^x.
 FLOW_INLINE float exp(float x) {
-  constexpr float kLeast = -104, kMost = 89;  // beyond, the result is 0 or infinite
+  constexpr float kLeast = -104, kMost = 89;  // Beyond these, the result is 0 or infinite.
   const float above = x < kLeast ? kLeast : x;
   const Exponent e = exponent_of(above > kMost ? kMost : above);
-  // In two steps: 2^k alone may be out of range where the result is not.
+  // Multiplies in two steps, because 2^k may be out of range even if the result is not.
   const int32_t half = e.k >> 1;
   return (1.0f + e.q) * power_of_two(half) * power_of_two(e.k - half);
 }
 
-/// e^x for x <= 0, for sums of such: 0 below -87.33, where floats become denormal.
+/// Returns e^x for x <= 0, as a term of a sum. It is 0 below -87.33, where results become denormal.
 FLOW_INLINE float exp_of_nonpositive(float x) {
   constexpr float kLeast = -87.33f;
   const Exponent e = exponent_of(x < kLeast ? kLeast : x);
@@ -76,7 +78,7 @@ FLOW_INLINE float exp_of_nonpositive(float x) {
   return x < kLeast ? 0.0f : result;
 }
 
-/// e^x - 1, near 0 too
+/// Returns e^x - 1, which is accurate near 0, too.
 FLOW_INLINE float expm1(float x) {
   constexpr float kLeast = -30, kMost = 89;
   const float above = x < kLeast ? kLeast : x;
@@ -87,8 +89,8 @@ FLOW_INLINE float expm1(float x) {
   return e.k > 64 ? (1.0f + e.q) * power * rest : e.q * (power * rest) + (power * rest - 1.0f);
 }
 
-/// ln x. x = 2^k (1 + f) with 1 + f between the roots of 1/2 and 2; with s = f / (2 + f) it is
-/// ln(1 + f) = f - f^2/2 + s (f^2/2 + 2/3 s^2 + 2/5 s^4 + ...).
+/// Returns ln x, where x = 2^k (1 + f) and 1 + f is between the roots of 1/2 and 2. If s = f / (2 +
+/// f), then ln(1 + f) = f - f^2/2 + s (f^2/2 + 2/3 s^2 + 2/5 s^4 + ...).
 FLOW_INLINE float log(float x) {
   constexpr float kLn2High = 0.693359375f, kLn2Low = -2.12194440e-4f, kSmallest = 1.17549435e-38f;
   constexpr uint32_t kRootOfHalf = 0x3F3504F3;
@@ -99,12 +101,12 @@ FLOW_INLINE float log(float x) {
   const float s = f / (2.0f + f), z = s * s, half = 0.5f * f * f;
   const float p = z * (2.0f / 3 + z * (2.0f / 5 + z * (2.0f / 7 + z * (2.0f / 9))));
   const float finite = k * kLn2High + (f - (half - (s * (half + p) + k * kLn2Low)));
-  const float positive = x < kInfinity ? finite : x;  // infinite, NaN
+  const float positive = x < kInfinity ? finite : x;  // infinity and NaN are kept
   const float any = x < kSmallest ? -kInfinity : positive;
   return x <= -kSmallest ? kNaN : any;
 }
 
-/// ln(1 + u) for 0 <= u <= 1: 2 (s + s^3/3 + s^5/5 + ...) with s = u / (2 + u).
+/// Returns ln(1 + u) for 0 <= u <= 1: 2 (s + s^3/3 + s^5/5 + ...) with s = u / (2 + u).
 FLOW_INLINE float log1p_of_unit(float u) {
   const float s = u / (2.0f + u), z = s * s;
   float p = 1.0f / 15;
@@ -117,20 +119,21 @@ FLOW_INLINE float log1p_of_unit(float u) {
   return 2.0f * (s + s * z * p);
 }
 
-/// t / (t + 2) with t = e^(2x) - 1, on the negative side, where t stays finite.
+/// Returns the hyperbolic tangent. Its magnitude is t / (t + 2), where t = e^(-2|x|) - 1 is always
+/// finite.
 FLOW_INLINE float tanh(float x) {
   const float t = expm1(-2.0f * magnitude(x));
   return with_sign(t / (t + 2.0f), x);
 }
 
-/// The standard normal distribution at x: the share of it below x, and e^(-x^2/2).
+/// The standard normal distribution at x: the probability of values below x, and e^(-x^2/2).
 template <typename T>
 struct Normal {
   T share, bell;
 };
 
-/// Below -|x| lies bell P(|x|) / Q(|x|), fitted to the least relative error, 5e-9, up to 13.5,
-/// where bell becomes denormal.
+/// The probability of values below -|x| is bell P(|x|) / Q(|x|). The polynomials are fitted for the
+/// smallest relative error, 5e-9, up to 13.5, where bell becomes denormal.
 FLOW_INLINE Normal<float> normal(float x) {
   constexpr float kMost = 14;
   const float size = magnitude(x), a = size > kMost ? kMost : size;
@@ -149,8 +152,9 @@ FLOW_INLINE Normal<float> normal(float x) {
   return {x < 0.0f ? tail : 1.0f - tail, bell};
 }
 
-/// The error function: near 0 by Taylor (Abramowitz and Stegun, 7.1.5), else 1 - 2 times the share
-/// of the normal distribution below -sqrt(2) |x|.
+/// Returns the error function. Near 0 it is a Taylor series (Abramowitz and Stegun, 7.1.5);
+/// elsewhere its magnitude is 1 - 2 times the probability of standard normal values below -sqrt(2)
+/// |x|.
 FLOW_INLINE float erf(float x) {
   constexpr float kNear = 0.5f, kRootOf2 = 1.41421356f, kSlope = 1.12837917f;  // 2 / sqrt(pi)
   const float z = x * x;
@@ -165,15 +169,16 @@ FLOW_INLINE float erf(float x) {
   return magnitude(x) < kNear ? near : far;
 }
 
-/// 1 / (1 + e^-x)
+/// Returns 1 / (1 + e^-x).
 FLOW_INLINE float sigmoid(float x) { return 1.0f / (1.0f + exp(-x)); }
 
-/// ln(1 + e^x)
+/// Returns ln(1 + e^x).
 FLOW_INLINE float softplus(float x) {
   return (x > 0.0f ? x : 0.0f) + log1p_of_unit(exp_of_nonpositive(-magnitude(x)));
 }
 
-/// x = k pi / 2 + r, |r| <= pi / 4; to the last bit of a float where |x| <= kFar.
+/// The parts of an angle: x = k pi / 2 + r with |r| <= pi / 4. They are accurate to the last bit of
+/// a float if |x| <= kFar.
 struct Quarters {
   float r;
   uint32_t k;  // modulo 2^32
@@ -182,16 +187,16 @@ struct Quarters {
 inline constexpr float kFar = 1e8f;
 
 FLOW_INLINE Quarters quarters_of(float x) {
-  // pi / 2 in two parts: the products of k and the first, of 25 bits, are exact.
+  // pi / 2 is split into two parts. The first has 25 bits, so that its products with k are exact.
   constexpr double kHigh = 1.57079631090164184570, kLow = 1.58932547735281966916e-8;
   constexpr double kTwoOverPi = 0.63661977236758134308;
-  constexpr double kRound = 6755399441055744.0;  // 1.5 * 2^52: adding it rounds to an integer
+  constexpr double kRound = 6755399441055744.0;  // 1.5 * 2^52; adding it rounds to an integer
   const double shifted = static_cast<double>(x) * kTwoOverPi + kRound, k = shifted - kRound;
   const double r = (static_cast<double>(x) - k * kHigh) - k * kLow;
   return {static_cast<float>(r), static_cast<uint32_t>(bits_as<uint64_t>(shifted))};
 }
 
-/// The sine of k pi / 2 + r: plus or minus that of r or its cosine, both by Taylor.
+/// Returns the sine of k pi / 2 + r: the sine or cosine of r with a sign, both from Taylor series.
 FLOW_INLINE float sin_of(Quarters at) {
   const float r = at.r, z = r * r;
   float s = 1.0f / 362880;
@@ -208,14 +213,15 @@ FLOW_INLINE float sin_of(Quarters at) {
   return bits_as<float>(bits_as<uint32_t>(turned) ^ ((at.k & 2) << 30));
 }
 
-/// sin x and cos x. REQUIRES: |x| <= kFar, or x is infinite or NaN.
+/// Return sin x and cos x. REQUIRES: |x| <= kFar, or x is infinite or NaN.
 FLOW_INLINE float sin_near(float x) { return sin_of(quarters_of(x)); }
 FLOW_INLINE float cos_near(float x) {
   const Quarters at = quarters_of(x);
   return sin_of({at.r, at.k + 1});
 }
 
-/// Of any x; beyond kFar they are the C library's, which no vector is made of.
+/// Return sin x and cos x for any x. Beyond kFar they call the C library, which cannot be
+/// vectorized.
 FLOW_INLINE bool is_far(float x) { return magnitude(x) > kFar; }
 FLOW_INLINE float sin(float x) { return is_far(x) ? std::sin(x) : sin_near(x); }
 FLOW_INLINE float cos(float x) { return is_far(x) ? std::cos(x) : cos_near(x); }
@@ -240,7 +246,7 @@ FLOW_INLINE double sin(double x) { return std::sin(x); }
 FLOW_INLINE double cos(double x) { return std::cos(x); }
 FLOW_INLINE double sqrt(double x) { return std::sqrt(x); }
 
-/// 1 / (1 + e^-x), and its derivative, which does not vanish beside a share of 1.
+/// 1 / (1 + e^-x) and its derivative, which stays above 0 even if the share rounds to 1.
 template <typename T>
 struct Logistic {
   T share, slope;

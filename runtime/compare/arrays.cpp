@@ -1,5 +1,5 @@
-// Which arrays a file, a folder or a run directory has, and of which steps. Percentiles of errors,
-// and where along each axis most of the error is.
+// Lists the arrays of a file, a folder or a run directory, and their steps. Computes percentiles of
+// errors, and where along each axis most of the error is.
 #include "runtime/compare/arrays.h"
 
 #include <fmt/format.h>
@@ -20,7 +20,7 @@
 namespace flow::compare {
 namespace {
 
-/// Does a link lead to a folder that it lies in?
+/// Returns true if a link leads to a folder that contains the link.
 bool leads_upwards(const fs::directory_entry& entry) {
   std::error_code error;
   if (!entry.is_symlink(error) || !entry.is_directory(error)) return false;
@@ -29,22 +29,22 @@ bool leads_upwards(const fs::directory_entry& entry) {
   return std::ranges::mismatch(target, folder).in1 == target.end();
 }
 
-/// RequestError where a link in a run leads out of it. Other directories of arrays may have such
-/// links: programs that keep large files elsewhere make them.
+/// Throws RequestError if a link in a run leads out of the run. Other directories of arrays may
+/// contain links like this, because some programs store large files elsewhere.
 void require_own(const fs::path& path, const Side& side) {
   std::error_code unknown;
   if (side.kind == Kind::kRun && fs::is_symlink(path, unknown))
     require_link_inside(side.path, path);
 }
 
-/// Calls read(npz). RunError where the file becomes shorter meanwhile.
+/// Calls read(npz). Throws RunError if the file is truncated while it is read.
 template <typename Read>
 void read_archive(const fs::path& path, Read read) {
   const MappedFile file(path);
   file.recovering([&] { read(io::Npz(file.bytes(), path.string())); });
 }
 
-/// One that cannot be read is an array without a name, whose verdict says why.
+/// An archive that cannot be read becomes an array without a name, whose verdict gives the reason.
 void collect_archive(const fs::path& path, const std::string& prefix, Side& side) try {
   read_archive(path, [&](const io::Npz& npz) {
     for (const std::string& array : npz.arrays())
@@ -55,7 +55,8 @@ void collect_archive(const fs::path& path, const std::string& prefix, Side& side
                       path);
 }
 
-/// "golden/weights.npz/dense/bias": the archive, and the array in it; or a file by itself.
+/// Splits "golden/weights.npz/dense/bias" into the archive and the name of the array in it. For any
+/// other path, the name is empty.
 std::pair<fs::path, std::string> place_of(const fs::path& array) {
   constexpr std::string_view kInside = ".npz/";
   const std::string text = array.string();
@@ -78,7 +79,7 @@ void collect(const fs::path& folder, const std::string& prefix, Side& side) {
     path = entry->path();
     if (leads_upwards(*entry)) throw cannot("read", path, ELOOP);
     require_own(path, side);
-    std::error_code unreachable;  // its verdict is to come
+    std::error_code unreachable;  // a later verdict reports the error
     if (entry->is_directory(unreachable)) continue;
     fs::path name = path.lexically_relative(folder);
     if (path.extension() == ".npz")
@@ -100,7 +101,7 @@ Kind kind_of(const fs::path& path) {
 
 constexpr int64_t kMostProfiled = int64_t{1} << 23;
 
-/// The value at `fraction` of the sorted values, interpolated. Reorders them.
+/// Returns the value at `fraction` of the sorted values, interpolated. Reorders the values.
 double percentile(Doubles& values, double fraction) {
   const double place = fraction * static_cast<double>(values.size() - 1);
   const auto below = values.begin() + static_cast<std::ptrdiff_t>(place);
@@ -188,7 +189,7 @@ std::optional<NameOfStep> step_in_name(const std::string& name) {
 }
 
 bool has_step_numbers(const std::string& name) {
-  const std::string last = name.substr(name.rfind('/') + 1);  // npos + 1 is 0
+  const std::string last = name.substr(name.rfind('/') + 1);  // without a slash, npos + 1 is 0
   return last == "steps" || last == "diff_steps";
 }
 
@@ -210,7 +211,7 @@ std::vector<int64_t> steps_of(const Side& side, const std::string& name, int64_t
     if (!one_each) return {};
     const auto values = steps.as<int64_t>();
     return {values.begin(), values.end()};
-  } catch (const RunError&) {  // its own verdict says so
+  } catch (const RunError&) {  // the verdict of that file reports it
     return {};
   }
 }
@@ -221,7 +222,7 @@ std::vector<int64_t> steps_of_file(const Side& side, const std::string& name) {
   try {
     const Shape shape = read_header(found->second).shape;
     return steps_of(side, name, shape.rank() > 0 ? shape[0] : 0);
-  } catch (const RunError&) {  // its own verdict says so
+  } catch (const RunError&) {  // the verdict of that file reports it
     return {};
   }
 }

@@ -1,5 +1,5 @@
-// The arrays of a file, a folder or a run directory, by name; their elements as doubles, and how
-// the error of an array is distributed: over its elements, and along its axes.
+// The arrays of a file, a folder or a run directory by name, and their elements as doubles. Also
+// how the error of an array is distributed over its elements and along its axes.
 #pragma once
 
 #include <cstdint>
@@ -15,59 +15,63 @@
 namespace flow::compare {
 
 enum class Kind { kFile, kArchive, kFolder, kRun };
-/// "a directory"
+/// Returns the words for a kind: "a directory".
 const char* words_for(Kind kind);
 
 /// One side of a comparison.
 struct Side {
   fs::path path;
   Kind kind = Kind::kFolder;
-  /// By name, which is the path below the folder without .npy: an .npy file, or an array of an .npz
-  /// file as if that were a folder, "golden/weights.npz/dense/bias".
+  /// Files by the name of the array, which is the path below the folder without .npy. The file is
+  /// an .npy file, or an array of an .npz file as if that were a folder:
+  /// "golden/weights.npz/dense/bias".
   std::map<std::string, fs::path> arrays;
-  fs::path checkpoint;  // of a run: its newest, or empty
+  fs::path checkpoint;  // only for a run: its newest checkpoint, or empty
 
   bool has(const std::string& name) const { return arrays.contains(name); }
-  /// The step of the newest checkpoint, where its name is one.
+  /// Returns the step of the newest checkpoint if the checkpoint's name is a step.
   std::optional<int64_t> checkpoint_step() const;
 };
 
-/// A folder of .npy and .npz files, an .npz file, a run directory (then returns/, watch/, also/
-/// and, as checkpoint/, its newest checkpoint), or a file, whose name is its stem. Links are
-/// followed. RequestError when `path` does not exist, RunError when it cannot be read.
+/// Lists the arrays of a folder of .npy and .npz files, an .npz file, a run directory, or a single
+/// file, whose array is named by its stem. A run directory has the arrays in returns/, watch/ and
+/// also/, and those of its newest checkpoint as checkpoint/. Follows links. Throws RequestError if
+/// `path` does not exist, and RunError if it cannot be read.
 Side list_side(const fs::path& path);
 
-/// RequestError unless both are of one kind.
+/// Throws RequestError unless both sides are of the same kind.
 void require_same_kind(const Side& golden, const Side& out);
 
-/// What the name of an array says of its step: "watch/x/000020", "watch/x/diff_000020".
+/// The step in the name of an array: "watch/x/000020", "watch/x/diff_000020".
 struct NameOfStep {
   std::string stem;  // "watch/x/", "watch/x/diff_"
   int64_t step = 0;
 };
 std::optional<NameOfStep> step_in_name(const std::string& name);
 
-/// Is it, by its name, the array of the numbers of the steps of another: "returns/loss/steps"?
+/// Returns true if, by its name, the array contains the step numbers of another array:
+/// "returns/loss/steps".
 bool has_step_numbers(const std::string& name);
 
-/// The step of each index of the first axis of an array with `extent` of them, from steps.npy next
-/// to it; of an array of one step a single step: from its name, or the checkpoint's. Empty where
-/// nothing says.
+/// Returns the step of each index of the first axis of an array, which has the given extent. The
+/// steps come from steps.npy next to the array. An array of one step has a single step, which comes
+/// from its name or from the checkpoint. Returns an empty list if the steps are unknown.
 std::vector<int64_t> steps_of(const Side& side, const std::string& name, int64_t extent);
-/// The same, with the extent that the file has. Empty also for a file that is absent or damaged.
+/// Returns the steps as above, with the extent that is in the file. Returns an empty list also for
+/// a file that is absent or damaged.
 std::vector<int64_t> steps_of_file(const Side& side, const std::string& name);
 
-/// The file that an array of a side is in.
+/// Returns the file that contains an array of a side.
 fs::path file_of(const fs::path& array);
 
-/// An array of a side, opened: mapped where it is an .npy, else unpacked.
+/// An opened array of a side. An .npy file is mapped; an array of an .npz file is unpacked.
 class OpenArray {
  public:
-  /// RunError as io::parse_npy and io::Npz.
+  /// Throws RunError under the same conditions as io::parse_npy and io::Npz.
   explicit OpenArray(const fs::path& path);
   const ArrayView& view() const { return mapped_ ? mapped_->view() : view_; }
 
-  /// Calls `read`. RunError where the file has become shorter by then.
+  /// Calls `read`. Throws RunError if the file has been truncated since it was opened.
   template <typename Read>
   void recovering(Read read) const {
     mapped_ ? mapped_->recovering(read) : read();
@@ -79,51 +83,53 @@ class OpenArray {
   ArrayView view_;
 };
 
-/// The same, in memory.
+/// Reads the array into memory.
 Array read_array(const fs::path& path);
-/// Its header, of which the length is checked.
+/// Reads the header of an array, and checks that its length fits the file.
 io::NpyHeader read_header(const fs::path& path);
 
 using Doubles = std::vector<double>;
 
-/// All elements, in C order; integers beyond 53 bits are rounded.
+/// Returns all elements in C order. Integers of more than 53 bits are rounded.
 Doubles doubles_of(const ArrayView& array);
 
-/// Indices of each axis of the element at `flat`.
+/// Returns the index along each axis of the element at `flat`.
 std::vector<int64_t> index_of(int64_t flat, const Shape& shape);
 
-/// The product of the extents after `axis`.
+/// Returns the product of the extents after `axis`.
 int64_t stride_of(const Shape& shape, int axis);
 
-/// The sum at each index of `axis`, over all other axes. `values`: of that shape, in C order.
+/// Returns the sum at each index of `axis`, over all other axes. `values` has that shape and is in
+/// C order.
 std::vector<double> sums_along(const Doubles& values, const Shape& shape, int axis);
 
-/// out - golden where that is finite, else 0, divided by the largest so that squares neither
-/// overflow nor vanish. All 0 where nothing differs.
+/// The squares of out - golden. A difference that is not finite counts as 0. The differences are
+/// divided by the largest one, so that squares neither overflow nor vanish. All are 0 if nothing
+/// differs.
 struct Errors {
   Errors(const Doubles& golden, const Doubles& out);
-  /// The square of `residual` in the unit of `squares`.
+  /// Returns the square of `residual` in the unit of `squares`.
   double square(double residual) const { return (residual / peak) * (residual / peak); }
 
-  Doubles squares;   // by element
+  Doubles squares;   // one for each element
   double peak = 0;   // the largest |out - golden|
-  double total = 0;  // of the squares
+  double total = 0;  // the sum of the squares
   int64_t finite = 0;
 };
 
 struct ErrorProfile {
-  /// Of |out - golden| between finite values, interpolated as NumPy's `percentile` does.
+  /// Percentiles of |out - golden| over finite values, interpolated like NumPy's `percentile`.
   double median = 0, percentile_90 = 0, percentile_99 = 0;
-  /// Of each axis the index with most of the sum of squared errors, and its share of it.
+  /// For an axis, the index with the largest sum of squared errors, and its share of the total.
   struct WorstIndex {
     int axis = 0;
     int64_t index = 0;
     double share = 0;
   };
-  std::vector<WorstIndex> axes;  // those with two indices or more
+  std::vector<WorstIndex> axes;  // the axes with two or more indices
 };
 
-/// Nothing where no two finite values differ, and of arrays of more than 8 Mi elements.
+/// Returns nothing if no two finite values differ, or if an array has more than 8 Mi elements.
 /// REQUIRES: dtype and shape agree.
 std::optional<ErrorProfile> profile_errors(const ArrayView& golden, const ArrayView& out);
 

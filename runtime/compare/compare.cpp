@@ -1,5 +1,5 @@
-// Comparing two arrays element by element, and files, folders of .npy and run directories by the
-// names of their arrays.
+// Compares two arrays element by element, and compares files, folders of .npy and run directories
+// by the names of their arrays.
 #include "runtime/compare/compare.h"
 
 #include <fmt/format.h>
@@ -19,7 +19,7 @@
 namespace flow::compare {
 namespace {
 
-/// |a - b|; of integers without overflow, rounded once.
+/// Returns |a - b|. For integers it is computed without overflow and rounded once.
 template <typename T>
 double distance(T a, T b) {
   if constexpr (std::is_integral_v<T>) {
@@ -30,8 +30,8 @@ double distance(T a, T b) {
   }
 }
 
-/// Is the error larger than the tolerance? Both may be too large for a double: then the values are
-/// scaled, which is exact.
+/// Returns true if the error is larger than the tolerance. If both are too large for a double, the
+/// values are scaled, which is exact.
 bool is_beyond(double error, double out, double golden, const Tolerance& tolerance) {
   const double allowed = tolerance.at(golden);
   if (std::isfinite(error) && std::isfinite(allowed)) return error > allowed;
@@ -40,7 +40,7 @@ bool is_beyond(double error, double out, double golden, const Tolerance& toleran
   return scaled > tolerance.absolute * kScale + tolerance.relative * std::abs(golden * kScale);
 }
 
-/// The flat index of the largest error so far.
+/// The largest error so far, and the flat index of its element.
 struct Peak {
   double error = 0;
   int64_t at = -1;
@@ -49,27 +49,27 @@ struct Peak {
   }
 };
 
-/// What one pass over two arrays finds; indices are flat.
+/// The findings of one pass over two arrays. Indices are flat.
 struct Findings {
   Peak absolute, relative;
   int64_t first_over = -1;
   int64_t over = 0, nans = 0, infinities = 0, common_nans = 0;
-  Tolerance exceeded;  // of the first element over it
+  Tolerance exceeded;  // the tolerance that the first element over tolerance exceeds
   bool same = true;
 };
 
-/// Elements [begin, end) that have one tolerance.
+/// The elements [begin, end), which have the same tolerance.
 struct Stretch {
   size_t begin = 0, end = 0;
   Tolerance tolerance;
   std::optional<int64_t> step;
 };
 
-/// A tolerance of an array, and what it allows.
+/// A tolerance of an array, and the error that it allows.
 struct Applied {
   Tolerance tolerance;
-  std::optional<int64_t> step;  // the first one that it is for, where steps have their own
-  double widest = -1;           // at the golden value where it is widest; -1: none is finite
+  std::optional<int64_t> step;  // the first step that has it, if steps have different tolerances
+  double widest = -1;           // the largest allowed error; -1 if no golden value is finite
 };
 
 template <typename T>
@@ -111,7 +111,8 @@ void find(std::span<const T> golden, std::span<const T> out, const Stretch& stre
   throw RequestError(rule.where.empty() ? what : fmt::format("{}: {}", rule.where, what), hint);
 }
 
-/// The stretches of an array that are judged, in order: all of it, or the slices of its steps.
+/// Returns the stretches of an array that are judged, in order: the whole array, or the slices of
+/// its steps.
 std::vector<Stretch> stretches_of(const std::string& name, const Shape& shape,
                                   const ToleranceRule& rule, const std::vector<int64_t>& steps) {
   const auto elements = static_cast<size_t>(shape.elements());
@@ -127,18 +128,18 @@ std::vector<Stretch> stretches_of(const std::string& name, const Shape& shape,
   return stretches;
 }
 
-/// The entry of a stretch's tolerance; a new one for a tolerance that is not there yet.
+/// Returns the entry for the tolerance of a stretch, and adds one if the tolerance is new.
 Applied& applied_of(const Stretch& stretch, std::vector<Applied>& all) {
   const auto known = std::ranges::find(all, stretch.tolerance, &Applied::tolerance);
   return known != all.end() ? *known : all.emplace_back(Applied{stretch.tolerance, stretch.step});
 }
 
-/// "" or " in step 3"
+/// Returns "" or " in step 3".
 std::string in_step(const Applied& applied) {
   return applied.step ? fmt::format(" in step {}", *applied.step) : "";
 }
 
-/// RequestError where one of the tolerances is tighter than the measured spread.
+/// Throws RequestError if one of the tolerances is tighter than the measured spread.
 void check_spread(const std::string& name, const ToleranceRule& rule,
                   const std::vector<Applied>& all) {
   for (const Applied& applied : all)
@@ -150,13 +151,14 @@ void check_spread(const std::string& name, const ToleranceRule& rule,
              "widen it, or measure again with `flowdiff calibrate`");
 }
 
-/// Tolerances by step are not for the numbers of the steps, which a glob such as `returns/**`
-/// matches, too.
+/// Returns true for an array of step numbers if the rule has tolerances by step. A glob such as
+/// `returns/**` also matches these arrays, but the rule is not meant for them.
 bool leaves_out(const ToleranceRule& rule, const std::string& name, const ArrayContext& context) {
   return rule.needs_steps() && context.steps.empty() && has_step_numbers(name);
 }
 
-/// The verdict, and what makes a passing one doubtful. `chosen`: by a rule.
+/// Determines the verdict, and the doubts about one that passes. `chosen` is true if a rule set the
+/// tolerance.
 void judge(const ArrayView& golden, const Findings& found, const std::vector<Applied>& tolerances,
            bool chosen, ArrayDifference& difference) {
   difference.verdict = found.over > 0 ? Verdict::kDiffers
@@ -173,7 +175,7 @@ void judge(const ArrayView& golden, const Findings& found, const std::vector<App
     const Spread spread = spread_of(golden);
     const auto values = doubts_of_values(golden, spread, io::format_element(golden, 0));
     difference.doubts.insert(difference.doubts.end(), values.begin(), values.end());
-    const Applied* wide = nullptr;  // the widest that is too wide
+    const Applied* wide = nullptr;  // the widest of the tolerances that are too wide
     for (const Applied& applied : tolerances)
       if (is_too_wide(applied.tolerance, spread) && (!wide || applied.widest > wide->widest))
         wide = &applied;
@@ -219,7 +221,7 @@ ArrayDifference unreadable(const std::string& name, const std::string& why) {
   return difference;
 }
 
-/// An array that only one side has.
+/// Returns the difference for an array that only one side has.
 ArrayDifference lone(const std::string& name, Verdict verdict, const fs::path& path) {
   ArrayDifference difference;
   difference.name = name;
@@ -234,7 +236,7 @@ ArrayDifference lone(const std::string& name, Verdict verdict, const fs::path& p
   return difference;
 }
 
-/// Golden's arrays of earlier steps of a file of one step, the newest first.
+/// Returns golden's arrays of earlier steps, the newest first, for an array with one file per step.
 std::vector<EarlierStep> earlier_steps(const Side& golden, const std::string& name) {
   const auto place = step_in_name(name);
   if (!place) return {};
@@ -261,7 +263,7 @@ ArrayDifference compare_files(const std::string& name, const fs::path& golden_pa
       b.recovering([&] { difference = compare_arrays(name, a.view(), b.view(), rules, context); });
     });
     return difference;
-  } catch (const RequestError&) {  // of a rule, not of a file
+  } catch (const RequestError&) {  // the fault is in a rule, not in a file
     throw;
   } catch (const RunError& error) {
     return unreadable(name, error.what());
@@ -351,7 +353,7 @@ Comparison compare_pairs(const Side& golden, const Side& out,
   for (const auto& [name, path] : all) {
     if (is_ignored(ignore, name))
       comparison.ignored.push_back(name);
-    else if (golden.kind == Kind::kFile)  // whose names may differ
+    else if (golden.kind == Kind::kFile)  // the names of two single files may differ
       comparison.arrays.push_back(compare(name, path, out.path));
     else if (!out.has(name))
       comparison.arrays.push_back(lone(name, Verdict::kMissing, path));

@@ -1,4 +1,5 @@
-// Comparing the .npy outputs of two runs: what differs, by how much, where, and what it looks like.
+// Compares the .npy outputs of two runs: which arrays differ, by how much, where, and what the
+// error looks like.
 #pragma once
 
 #include <cstdint>
@@ -14,7 +15,8 @@
 
 namespace flow::compare {
 
-/// Passing ones first. kMistrusted: within tolerance, but so would much be that is wrong.
+/// Verdicts that pass come first. kMistrusted means within a tolerance that would also accept badly
+/// wrong values.
 enum class Verdict {
   kEqual,
   kWithin,
@@ -30,75 +32,78 @@ enum class Verdict {
 struct ArrayDifference {
   std::string name;  // the path below the folder, without .npy
   Verdict verdict = Verdict::kEqual;
-  std::string detail;  // kDType, kShape, kUnreadable: in words
+  std::string detail;  // an explanation for kDType, kShape and kUnreadable
   DType dtype = DType::kFloat32;
   Shape shape;
-  Tolerance tolerance;  // of most steps, where steps have their own; of the first mismatch
-  std::vector<std::string> doubts;  // why a comparison that passes proves little
-  int64_t elements = 0, over = 0;   // compared; beyond the tolerance
-  int64_t not_judged = 0;           // of steps after the rule's last one
+  Tolerance tolerance;              // for the first mismatch; without one, for most steps
+  std::vector<std::string> doubts;  // reasons why a comparison that passes proves little
+  int64_t elements = 0, over = 0;   // the elements that were compared; those beyond the tolerance
+  int64_t not_judged = 0;           // the elements of steps after the rule's last one
   int64_t nan_mismatches = 0, inf_mismatches = 0;
   struct Worst {
     double error = 0;
     std::vector<int64_t> index;
-    std::string golden, out;  // the two values, shortest text
+    std::string golden, out;  // the two values, as the shortest text
   };
-  // The largest errors between finite values; the relative one leaves golden zeros out.
+  // The largest errors between finite values. The relative error leaves out elements that are zero
+  // in golden.
   Worst absolute, relative;
-  std::vector<int64_t> first_mismatch;  // index of the first element over tolerance,
-  std::string first_golden, first_out;  // and its values
-  std::optional<ErrorProfile> profile;  // kDiffers
-  std::optional<Look> look;             // kDiffers, kShape: where there is a good one
+  std::vector<int64_t> first_mismatch;  // the index of the first element over tolerance
+  std::string first_golden, first_out;  // the values of that element
+  std::optional<ErrorProfile> profile;  // only for kDiffers
+  std::optional<Look> look;             // only for kDiffers and kShape, if a look fits well
   bool failed() const { return verdict > Verdict::kMistrusted; }
-  /// False where all elements are of steps after the rule's last one.
+  /// Returns false if all elements belong to steps after the rule's last one.
   bool is_judged() const { return elements == 0 || not_judged < elements; }
 };
 
-/// What compare_arrays knows of an array besides its elements.
+/// What compare_arrays knows about an array besides its elements.
 struct ArrayContext {
-  std::vector<int64_t> steps = {};        // as steps_of has them
-  std::vector<EarlierStep> earlier = {};  // of golden, the newest first
+  std::vector<int64_t> steps = {};        // the result of steps_of
+  std::vector<EarlierStep> earlier = {};  // earlier steps of golden, the newest first
 };
 
-/// Compares two arrays. NaN equals NaN; an infinity equals the same infinity only. RequestError
-/// where a rule needs steps and the array has none, or its tolerance is tighter than its spread.
+/// Compares two arrays. NaN equals NaN; an infinity equals only the same infinity. Throws
+/// RequestError if a rule needs steps and the array has none, or if its tolerance is tighter than
+/// its spread.
 ArrayDifference compare_arrays(const std::string& name, const ArrayView& golden,
                                const ArrayView& out, const ToleranceRules& rules,
                                const ArrayContext& context = {});
 
-/// The same without profile and look, which take longer than the verdict.
+/// Compares two arrays without computing profile and look, which take longer than the verdict.
 ArrayDifference judge_arrays(const std::string& name, const ArrayView& golden, const ArrayView& out,
                              const ToleranceRules& rules, const ArrayContext& context = {});
 
 struct Comparison {
   std::vector<ArrayDifference> arrays;  // sorted by name
-  std::vector<std::string> ignored;     // names that were left out, sorted
+  std::vector<std::string> ignored;     // the names that were left out, sorted
   int64_t count(Verdict verdict) const;
   int64_t failed() const;
-  int64_t unreadable() const { return count(Verdict::kUnreadable); }  // of those that failed
-  int64_t pairs() const;                                              // arrays that both sides have
-  /// Of runs: the names of their newest checkpoints, which are their steps; "" where there is none.
+  int64_t unreadable() const { return count(Verdict::kUnreadable); }  // included in failed()
+  int64_t pairs() const;                                              // the arrays on both sides
+  /// For runs, the names of their newest checkpoints, which are step numbers; "" if a run has no
+  /// checkpoint.
   std::string golden_checkpoint, out_checkpoint;
 };
 
-/// Does one of the globs match the name of an array?
+/// Returns true if one of the globs matches the name of an array.
 bool is_ignored(const std::vector<std::string>& ignore, const std::string& name);
 
-/// The difference between two arrays, by their name and files.
+/// A function that returns the difference between two arrays, given their name and files.
 using ComparePair = std::function<ArrayDifference(const std::string& name, const fs::path& golden,
                                                   const fs::path& out)>;
 
-/// Calls `compare` for the arrays that both sides have, which are of one kind. Arrays that match a
-/// glob of `ignore` are left out, whichever side has them.
+/// Calls `compare` for the arrays that both sides have. The sides are of the same kind. Arrays that
+/// match a glob of `ignore` are left out, no matter which side has them.
 Comparison compare_pairs(const Side& golden, const Side& out,
                          const std::vector<std::string>& ignore, const ComparePair& compare);
 
-/// Both sides, of one kind. A file that cannot be read is a verdict.
+/// Compares two sides of the same kind. A file that cannot be read becomes a verdict.
 Comparison compare_sides(const Side& golden, const Side& out, const ToleranceRules& rules,
                          const std::vector<std::string>& ignore = {});
 
-/// The same of two paths. RequestError when one of them does not exist or they are of different
-/// kinds.
+/// Compares the sides at two paths. Throws RequestError if one of them does not exist, or if they
+/// are of different kinds.
 Comparison compare_paths(const fs::path& golden, const fs::path& out, const ToleranceRules& rules,
                          const std::vector<std::string>& ignore = {});
 

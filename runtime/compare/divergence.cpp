@@ -1,4 +1,4 @@
-// Walks two files of fingerprints in the order of computing.
+// Compares two files of fingerprints in the order of computation.
 #include "runtime/compare/divergence.h"
 
 #include <fmt/format.h>
@@ -22,17 +22,18 @@ namespace {
 
 using plan::TensorId;
 
-/// Distances that rounding alone makes before anything has grown: many times the error of a sum of
-/// a few thousand elements in that dtype.
+/// Returns the largest distance that rounding causes before an error has grown: many times the
+/// error of a sum of a few thousand elements in that dtype.
 double floor_of(DType dtype) {
   if (dtype == DType::kFloat64) return 1e-12;
   return is_low_precision(dtype) ? 5e-3 : 2e-5;
 }
-/// A jump is at least this many times what came before. Measured with oneDNN limited to SSE4.1
-/// against AVX-512, two seeds, 20 to 150 steps: where only rounding differs, a tensor has up to 41
-/// times what came before in ResNet-18, 38 in LeNet, 29 in a siamese network, and 3 in a GPT. The
-/// largest are gradients of biases and of batch_normalization's scales, sums in which nearly all
-/// cancels.
+/// A jump is a distance of at least this many times the largest distance before it. Measured with
+/// oneDNN limited to SSE4.1 against AVX-512, with two seeds and 20 to 150 steps: if only rounding
+/// differs, the distance of a tensor is at most 41 times the largest one before it in ResNet-18, 38
+/// times in LeNet, 29 times in a siamese network, and 3 times in a GPT. The largest factors occur
+/// for gradients of biases and of the scales of batch_normalization, which are sums in which almost
+/// everything cancels.
 constexpr double kJump = 100;
 
 std::optional<RunFacts> read_record(const fs::path& run) {
@@ -45,7 +46,8 @@ std::optional<RunFacts> read_record(const fs::path& run) {
       "restore it, or run the job again");
 }
 
-/// Why equal plans need not give the same bits on both; empty where they must.
+/// Returns the reason why equal plans need not give bit-identical results in both runs, or an empty
+/// text if they must.
 std::string bits_may_differ(const std::optional<RunFacts>& golden,
                             const std::optional<RunFacts>& out) {
   const auto both = [](const char* what, const std::string& a, const std::string& b) {
@@ -63,20 +65,20 @@ std::string bits_may_differ(const std::optional<RunFacts>& golden,
   return {};
 }
 
-/// The tensors of both runs, by their places in the two files.
+/// A tensor of both runs, with its positions in the two files.
 struct Pair {
-  TensorId tensor;  // of the plan that is walked
+  TensorId tensor;  // the tensor in the plan that is walked
   size_t walked, other;
 };
 
-/// Names of tensors are unique in a job. A copy that only a run on two devices makes has the
-/// elements of its source.
+/// Pairs tensors by name; names are unique in a job. A copy that only a run on two devices makes is
+/// paired with its source, because it has the same elements.
 std::vector<Pair> pair_tensors(const FingerprintedRun& walked, const FingerprintedRun& other) {
   std::map<std::string, size_t> places;
   const std::vector<TensorId>& others = other.file.tensors();
   for (size_t i = 0; i < others.size(); ++i) places[other.plan.ran()[others[i]].name] = i;
   const plan::Job& job = walked.plan.ran();
-  std::map<TensorId, TensorId> sources;  // of copies
+  std::map<TensorId, TensorId> sources;  // the sources of copies
   for (const plan::Step& step : job.steps)
     if (step.op->between_devices) sources[step.outputs[0]] = step.inputs[0];
   const auto find = [&](TensorId tensor) {
@@ -93,7 +95,8 @@ std::vector<Pair> pair_tensors(const FingerprintedRun& walked, const Fingerprint
   return pairs;
 }
 
-/// Is golden's plan walked? Not where only the other one has copies between devices.
+/// Returns true if golden's plan is walked. The other plan is walked if only that one has copies
+/// between devices.
 bool walks_golden(const FingerprintedRun& golden, const FingerprintedRun& out) {
   return plan::has_two_devices(golden.plan.ran()) || !plan::has_two_devices(out.plan.ran());
 }
@@ -133,7 +136,7 @@ class Walk {
     now_.assign(job_.tensors.size(), std::nullopt);
     for (const Pair& pair : pairs_) {
       const Fingerprint &x = a[pair.walked], &y = b[pair.other];
-      if (x.count == 0 || y.count == 0) continue;  // not made in this call
+      if (x.count == 0 || y.count == 0) continue;  // the tensor was not made in this call
       const double distance = x.is_same(y) ? 0 : distance_between(x, y);
       now_[pair.tensor.index()] = distance;
       const bool differs = report_.by_distance ? jumps(pair.tensor, distance) : !x.is_same(y);
@@ -188,7 +191,7 @@ class Walk {
     return maker == job_.steps.end() ? nullptr : &*maker;
   }
 
-  /// A view has the fingerprint of what it is a view of.
+  /// If a tensor has no fingerprint and is a view, the fingerprint of its source is used.
   void add_input(TensorId input, Divergence& found) const {
     const TensorId shown = input;
     while (!now_[input.index()]) {
@@ -205,13 +208,13 @@ class Walk {
   const FingerprintedRun &walked_, &other_;
   const plan::Job& job_;
   const std::vector<Pair> pairs_;
-  std::vector<std::optional<double>> now_, before_;  // by tensor of the plan: distances
+  std::vector<std::optional<double>> now_, before_;  // distances, indexed by TensorId
   std::optional<int64_t> agreed_at_;
   DivergenceReport report_;
 };
 
-/// How many steps are cut short or damaged, or were taken at the end of the run and are not there.
-/// A run that was resumed without fingerprints may lack others.
+/// Returns how many steps are truncated or damaged, or are missing at the end of the run. A run
+/// that was resumed without fingerprints may lack other steps.
 size_t missing_steps(const FingerprintedRun& run) {
   const RunFacts record = run.record.value_or(RunFacts());
   const auto& taken = record.fingerprint_every;

@@ -1,4 +1,4 @@
-// golden.json as text, and what it says of a folder.
+// Writes and reads golden.json, and compares a folder with its record.
 #include "runtime/compare/golden.h"
 
 #include <fmt/format.h>
@@ -119,7 +119,7 @@ HandChanges find_hand_changes(const Side& golden, const GoldenRecord& record) {
     }
     try {
       if (digests.of(file_of(path)) != known->second) found.changed.push_back(name);
-    } catch (const RunError&) {  // its own verdict says so
+    } catch (const RunError&) {  // the verdict of that file reports it
     }
   }
   for (const auto& [name, digest] : record.arrays)

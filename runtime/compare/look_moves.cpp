@@ -1,4 +1,5 @@
-// Looks of values in other places: transposed, shifted along an axis, rows in another order.
+// Finds looks with values in other places: transposed, shifted along an axis, rows in another
+// order.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -11,7 +12,7 @@ namespace {
 
 using Axes = std::vector<int>;
 
-/// Where in golden each element of it with its axes in another order comes from.
+/// Maps each element of the transposed golden to its place in golden.
 class TransposedPlace {
  public:
   TransposedPlace(const Shape& golden, const Axes& axes) {
@@ -34,7 +35,7 @@ class TransposedPlace {
   std::vector<Axis> axes_;
 };
 
-/// Does the order leave memory as it is? Axes of one index do not count.
+/// Returns true if the order of axes leaves the memory unchanged. Axes with one index do not count.
 bool keeps_order(const Shape& shape, const Axes& axes) {
   int last = -1;
   for (const int axis : axes) {
@@ -58,7 +59,7 @@ void find_transposed(const LookInput& input, const Axes& axes, Looks& found) {
                    share});
 }
 
-/// All orders of up to four axes; of more, two axes that change places.
+/// Tries all orders of up to four axes. For more axes, only exchanges two of them.
 void find_transposed(const LookInput& input, Looks& found) {
   const int rank = input.golden_view.shape.rank();
   Axes axes(static_cast<size_t>(rank));
@@ -75,7 +76,7 @@ void find_transposed(const LookInput& input, Looks& found) {
     }
 }
 
-/// Up to this far; a shift at an edge of a convolution is one or two.
+/// The longest shift that is tried. A shift at the edge of a convolution is one or two.
 constexpr int64_t kLongestShift = 8;
 
 /// A shift of all indices of an axis.
@@ -88,21 +89,21 @@ class Shift {
         extent_(input.shape[axis]),
         stride_(stride_of(input.shape, axis)) {}
 
-  /// What leaves at one end comes in at the other.
+  /// Finds a shift in which values that leave at one end enter at the other end.
   void find_around(Looks& found) const {
-    if (extent_ == 2) return;  // then the two are exchanged
+    if (extent_ == 2) return;  // two indices then count as exchanged
     add(", around its end",
         input_.share_of([&](size_t i) { return golden(i, (index(i) - by_ + extent_) % extent_); }),
         found);
   }
 
-  /// The end that nothing moves to has golden's values, one constant, or others, which the look
-  /// does not explain.
+  /// Finds a shift that does not wrap around. The end that no value moves to contains golden's
+  /// values, one constant, or other values that the look does not explain.
   void find_plain(Looks& found) const {
     const auto fill = constant_end();
     const auto is_inside = [&](size_t i) { return inside(i); };
     const auto moved = [&](size_t i) { return golden(i, index(i) - by_); };
-    // A constant far away would hide that nothing else fits.
+    // A constant far away from the other values would hide that the rest does not fit.
     if (fill && input_.share_among(is_inside, moved) < kLeastShare) return;
     add(fill ? fmt::format(", filled with {:.4g}", *fill) : "", input_.share_of([&](size_t i) {
       return inside(i) ? moved(i) : fill.value_or(golden(i, index(i)));
@@ -116,13 +117,13 @@ class Shift {
     const int64_t from = index(i) - by_;
     return from >= 0 && from < extent_;
   }
-  /// Golden at another index of the axis.
+  /// Returns the golden value at another index of the axis.
   double golden(size_t i, int64_t from) const {
     return input_
         .golden[static_cast<size_t>(static_cast<int64_t>(i) + (from - index(i)) * stride_)];
   }
 
-  /// The one value of the end, unless it is golden's.
+  /// Returns the one constant that fills the end, or nothing if the end has golden's values.
   std::optional<double> constant_end() const {
     std::optional<double> value;
     bool differs = false;
@@ -155,8 +156,8 @@ void find_shifted(const LookInput& input, Looks& found) {
       }
 }
 
-/// A fixed number in [-1, 1) for each element of a row, by the finalizer of SplitMix64 (Steele, Lea
-/// and Flood, 2014).
+/// Returns a fixed number in [-1, 1) for each element of a row, by the finalizer of SplitMix64
+/// (Steele, Lea and Flood, 2014).
 double weight_of(size_t element) {
   uint64_t bits = (element + 1) * 0x9E3779B97F4A7C15;
   bits = (bits ^ (bits >> 30)) * 0xBF58476D1CE4E5B9;
@@ -164,7 +165,7 @@ double weight_of(size_t element) {
   return static_cast<double>(static_cast<int64_t>(bits ^ (bits >> 31))) * 0x1p-63;
 }
 
-/// The positions of keys in ascending order; equal ones keep theirs.
+/// Returns the positions of the keys in ascending order. Equal keys keep their order.
 std::vector<size_t> order_of(const Doubles& keys) {
   std::vector<size_t> order(keys.size());
   std::iota(order.begin(), order.end(), size_t{0});
@@ -172,8 +173,8 @@ std::vector<size_t> order_of(const Doubles& keys) {
   return order;
 }
 
-/// Rows of one outer index in the order of a projection: rows that are equal but for rounding get
-/// the same rank on both sides.
+/// Returns the rows of one outer index, ordered by a projection. Rows that are equal except for
+/// rounding get the same rank on both sides.
 std::vector<size_t> ranked_rows(const Doubles& values, size_t first, size_t rows, size_t length) {
   Doubles keys(rows);
   for (size_t row = 0; row < rows; ++row)
@@ -182,7 +183,7 @@ std::vector<size_t> ranked_rows(const Doubles& values, size_t first, size_t rows
   return order_of(keys);
 }
 
-/// Golden values at the places where they would be in out.
+/// Returns the golden values at the places where they would be in out.
 Doubles permuted_rows(const LookInput& input, size_t rows, size_t length) {
   Doubles values = input.golden;
   for (size_t first = 0; first < values.size(); first += rows * length) {
@@ -195,8 +196,8 @@ Doubles permuted_rows(const LookInput& input, size_t rows, size_t length) {
   return values;
 }
 
-/// Numbers in sorted order lie close even where they have nothing to do with each other: of short
-/// entries, all must fit.
+/// Returns false if short entries do not all fit. Sorted numbers are close to each other even if
+/// they are unrelated, so that a good share proves little for short entries.
 template <typename Prediction>
 bool may_be_order(const LookInput& input, size_t length, Prediction predict) {
   for (size_t i = 0; length < 3 && i < input.size(); ++i)
@@ -215,7 +216,7 @@ void find_permuted(const LookInput& input, Looks& found) {
     found.push_back({LookKind::kPermuted, "rows in another order", input.share_of(predict)});
 }
 
-/// The indices of an axis in the order of projections of all that they have.
+/// Returns the indices of an axis, ordered by projections of all their elements.
 std::vector<size_t> ranked_indices(const Doubles& values, const Shape& shape, int axis) {
   const auto extent = static_cast<size_t>(shape[axis]);
   const auto stride = static_cast<size_t>(stride_of(shape, axis));
@@ -225,7 +226,7 @@ std::vector<size_t> ranked_indices(const Doubles& values, const Shape& shape, in
   return order_of(keys);
 }
 
-/// From which index of golden each index of an axis comes.
+/// Returns, for each index of an axis, the index of golden that it comes from.
 std::vector<size_t> order_of_axis(const LookInput& input, int axis) {
   const auto golden = ranked_indices(input.golden, input.shape, axis);
   const auto out = ranked_indices(input.out, input.shape, axis);
@@ -234,7 +235,7 @@ std::vector<size_t> order_of_axis(const LookInput& input, int axis) {
   return from;
 }
 
-/// An order of the indices of an axis, and its words.
+/// Describes an order of the indices of an axis.
 Look look_of_order(const std::vector<size_t>& from, int axis) {
   std::vector<size_t> moved;
   bool reversed = true;
@@ -253,7 +254,8 @@ Look look_of_order(const std::vector<size_t>& from, int axis) {
 void find_reordered(const LookInput& input, int axis, const std::vector<size_t>& from,
                     Looks& found) {
   Look look = look_of_order(from, axis);
-  if (look.kind == LookKind::kReordered && axis == input.rows_axis()) return;  // rows
+  if (look.kind == LookKind::kReordered && axis == input.rows_axis())
+    return;  // rows have a search of their own
   const auto stride = static_cast<size_t>(stride_of(input.shape, axis));
   const auto predict = [&](size_t i) {
     const size_t at = i / stride % from.size();
@@ -264,7 +266,7 @@ void find_reordered(const LookInput& input, int axis, const std::vector<size_t>&
   found.push_back(std::move(look));
 }
 
-/// Indices of each axis in another order, and in the opposite one, which needs no search.
+/// Tries the indices of each axis in another order, and in reverse order, which needs no search.
 void find_reordered(const LookInput& input, Looks& found) {
   constexpr int64_t kMostIndices = 4096;
   for (int axis = input.context.steps_first ? 1 : 0; axis < input.shape.rank(); ++axis) {

@@ -1,5 +1,5 @@
-// What the searches for looks share. A look predicts out from golden, or names the place of the
-// error; its share is 1 - |out - prediction|^2 / |out - golden|^2.
+// The common part of the searches for looks. A look predicts out from golden, or names the place of
+// the error. Its share is 1 - |out - prediction|^2 / |out - golden|^2.
 #pragma once
 
 #include <cmath>
@@ -11,7 +11,7 @@
 
 namespace flow::compare {
 
-/// None of a small array.
+/// Selects the sample of LookInput. The sample of a small array is empty.
 std::vector<size_t> sample_of(const Errors& errors);
 
 /// Two arrays of one shape as doubles, with their errors.
@@ -22,8 +22,8 @@ struct LookInput {
   const Shape& shape;
   Doubles golden, out;
   Errors errors;
-  // Of a large array: elements in proportion to their squared errors, to see at once what explains
-  // nothing.
+  // Elements of a large array, chosen in proportion to their squared errors. They quickly reject
+  // looks that explain nothing.
   std::vector<size_t> sample;
 
   LookInput(const ArrayView& a, const ArrayView& b, const LookContext& known)
@@ -37,15 +37,15 @@ struct LookInput {
         sample(sample_of(errors)) {}
 
   size_t size() const { return out.size(); }
-  /// The axis of rows: the second one, if the first has the steps.
+  /// Returns the axis of the rows, which is the second one if the first axis contains the steps.
   int rows_axis() const { return context.steps_first ? 1 : 0; }
 
-  /// The share that a prediction of each element explains.
+  /// Returns the share of the error that a prediction of each element explains.
   template <typename Prediction>
   double share_of(Prediction predict) const {
     return share_among([](size_t) { return true; }, predict);
   }
-  /// The same of the error of some elements; 0 where they have none.
+  /// Returns the share for the error of some elements only, or 0 if these have no error.
   template <typename Counts, typename Prediction>
   double share_among(Counts counts, Prediction predict) const {
     constexpr double kHopeless = 0.4;
@@ -75,13 +75,13 @@ inline constexpr double kLeastShare = 0.75;
 
 using Looks = std::vector<Look>;
 
-/// Where the error is: one element, one channel, the last rows.
+/// Finds the places of the error: one element, one channel, the last rows.
 void find_places(const LookInput& input, Looks& found);
-/// What was done to each value: offset, gain, sign, rounding.
+/// Finds what was done to each value: offset, gain, sign, rounding.
 void find_values(const LookInput& input, Looks& found);
-/// Where each value came from: transposed, shifted, permuted.
+/// Finds where each value came from: transposed, shifted, permuted.
 void find_moves(const LookInput& input, Looks& found);
-/// Values of an earlier step.
+/// Finds values of an earlier step.
 void find_stale(const LookInput& input, Looks& found);
 
 }  // namespace flow::compare

@@ -1,6 +1,6 @@
-// Looks of errors that are in one place (an element, an index of an axis, the last rows), that are
-// a function of each value (offset, gain, sign, rounding), or whose values are those of an earlier
-// step.
+// Finds looks in which the error is in one place (an element, an index of an axis, the last rows),
+// is a function of each value (offset, gain, sign, rounding), or comes from the values of an
+// earlier step.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -19,19 +19,21 @@
 namespace flow::compare {
 namespace {
 
-// The rest of a place may carry the rounding that every run has.
+// The share that counts as the whole error. The other elements may have the rounding errors that
+// every run has.
 constexpr double kAllOfError = 0.999;
 
-/// Is it no more than rounding? `squares`: of the errors that are not in the place.
+/// Returns true if the remaining error is no more than rounding. `squares` is the sum of the
+/// squared errors outside the place.
 bool is_rounding(const LookInput& input, double squares) {
-  constexpr double kLargest = 1e-3;  // of golden, as a root mean square
+  constexpr double kLargest = 1e-3;  // relative to golden, as a root mean square
   double golden = 0;
   for (const double value : input.golden)
     if (std::isfinite(value)) golden += input.errors.square(value);
   return squares <= kLargest * kLargest * golden;
 }
 
-/// The bit that differs, if the two elements differ in one only.
+/// Returns the bit that differs, if the two elements differ in exactly one bit.
 std::optional<int> flipped_bit(const LookInput& input, size_t at) {
   const size_t bytes = size_of(input.golden_view.dtype);
   uint64_t golden = 0, out = 0;
@@ -57,7 +59,7 @@ void find_element(const LookInput& input, Looks& found) {
                    share});
 }
 
-/// The index of an axis that has most of the error, if it is at most half of the array.
+/// Finds the index of an axis that has most of the error, if it is at most half of the array.
 void find_channel(const LookInput& input, int axis, Looks& found) {
   if (input.shape[axis] < 2) return;
   const auto sums = sums_along(input.errors.squares, input.shape, axis);
@@ -68,12 +70,12 @@ void find_channel(const LookInput& input, int axis, Looks& found) {
   double rest = 0;
   for (const double& sum : sums) rest += &sum == &*most ? 0 : sum;
   if (!is_rounding(input, rest)) return;
-  if (input.context.steps_first && axis == 0) return;  // a step has a name of its own
+  if (input.context.steps_first && axis == 0) return;  // errors of steps have other looks
   found.push_back(
       {LookKind::kChannel, fmt::format("index {} of axis {} only", index, axis), share});
 }
 
-/// The least number of last rows with all of the error.
+/// Finds the smallest number of last rows that contain the whole error.
 void find_tail(const LookInput& input, Looks& found) {
   const int axis = input.rows_axis();
   if (axis >= input.shape.rank() || input.shape[axis] < 2) return;
@@ -91,7 +93,7 @@ void find_tail(const LookInput& input, Looks& found) {
 
 std::string four_digits(double number) { return fmt::format("{:.4g}", number); }
 
-/// The constant that comes nearest in squares: the mean error.
+/// Finds the constant that is nearest in squares, which is the mean error.
 void find_offset(const LookInput& input, Looks& found) {
   double sum = 0;
   for (size_t i = 0; i < input.size(); ++i)
@@ -101,7 +103,7 @@ void find_offset(const LookInput& input, Looks& found) {
                    input.share_of([&](size_t i) { return input.golden[i] + offset; })});
 }
 
-/// The factor that comes nearest in squares: <out, golden> / <golden, golden>.
+/// Finds the factor that is nearest in squares: <out, golden> / <golden, golden>.
 void find_gain(const LookInput& input, Looks& found) {
   double largest = 0;
   for (const double value : input.golden)
@@ -124,7 +126,7 @@ void find_sign(const LookInput& input, Looks& found) {
                    input.share_of([&](size_t i) { return -input.golden[i]; })});
 }
 
-/// One side is the other, rounded to `Narrow`.
+/// Checks whether one side is the other, rounded to `Narrow`.
 template <typename Narrow>
 void find_rounding(const LookInput& input, const char* dtype, Looks& found) {
   const auto rounded = [](double value) {
@@ -140,12 +142,13 @@ void find_rounding(const LookInput& input, const char* dtype, Looks& found) {
 
 constexpr int64_t kLongestDelay = 8;
 
-/// The step of a slice, or its index.
+/// Returns the step of a slice, or its index if the steps are unknown.
 int64_t step_at(const LookInput& input, size_t slice) {
   return input.context.steps.empty() ? static_cast<int64_t>(slice) : input.context.steps[slice];
 }
 
-/// Each step has golden's values of some steps before; the first ones are left out.
+/// Finds a delay: each step has golden's values from a fixed number of steps before. The first
+/// steps are left out.
 void find_delayed(const LookInput& input, size_t slice, Looks& found) {
   const int64_t most = std::min(kLongestDelay, input.shape[0] / 2);
   for (int64_t by = 1; by <= most; ++by) {
@@ -159,14 +162,14 @@ void find_delayed(const LookInput& input, size_t slice, Looks& found) {
   }
 }
 
-/// All steps have the values of the last good one.
+/// Finds values that do not change any more: all steps have the values of the last good one.
 void find_frozen(const LookInput& input, size_t slice, Looks& found) {
   const Tolerance& tolerance = input.context.tolerance;
   size_t first = 0;
   while (first < input.size() &&
          !(std::abs(input.out[first] - input.golden[first]) > tolerance.at(input.golden[first])))
     ++first;
-  const size_t good = first / slice;  // slices
+  const size_t good = first / slice;  // the number of slices
   if (good == 0 || good * slice >= input.size()) return;
   found.push_back({LookKind::kStale,
                    fmt::format("stale: from step {} on, the values of step {}",
@@ -176,7 +179,7 @@ void find_frozen(const LookInput& input, size_t slice, Looks& found) {
                    })});
 }
 
-/// The slices that have an error worth mentioning.
+/// Returns the slices with an error that is not negligible.
 std::vector<size_t> wrong_slices(const LookInput& input) {
   constexpr double kLeast = 1e-6;
   const auto sums = sums_along(input.errors.squares, input.shape, 0);
@@ -186,7 +189,8 @@ std::vector<size_t> wrong_slices(const LookInput& input) {
   return wrong;
 }
 
-/// All slices are right but some, which have golden's values of an earlier one.
+/// Finds repeated values: some slices have golden's values of an earlier slice, and all others are
+/// right.
 void find_repeated(const LookInput& input, size_t slice, Looks& found) {
   const std::vector<size_t> wrong = wrong_slices(input);
   if (wrong.empty() || wrong.front() == 0 || 2 * wrong.size() > static_cast<size_t>(input.shape[0]))
@@ -216,7 +220,7 @@ void find_repeated(const LookInput& input, size_t slice, Looks& found) {
         [&](size_t at) { return at - by; });
 }
 
-/// A file of one step that is golden's of an earlier one.
+/// Finds a file of one step that contains golden's values of an earlier step.
 void find_earlier(const LookInput& input, Looks& found) {
   const auto& earlier = input.context.earlier;
   for (size_t k = 0; k < std::min<size_t>(earlier.size(), kLongestDelay); ++k) try {
@@ -226,7 +230,7 @@ void find_earlier(const LookInput& input, Looks& found) {
       found.push_back({LookKind::kStale,
                        fmt::format("stale: the values of step {}", earlier[k].step),
                        input.share_of([&](size_t i) { return values[i]; })});
-    } catch (const RunError&) {  // its own verdict says so
+    } catch (const RunError&) {  // the verdict of that file reports it
     }
 }
 

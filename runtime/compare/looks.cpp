@@ -1,4 +1,5 @@
-// The best of all looks; where there is none, white noise, or the step from which on arrays differ.
+// Chooses the best of all looks. If there is none, looks for white noise, or for the first step in
+// which the arrays differ.
 #include "runtime/compare/looks.h"
 
 #include <fmt/format.h>
@@ -14,10 +15,11 @@ namespace flow::compare {
 namespace {
 
 constexpr int64_t kMostSearched = int64_t{1} << 22;
-// Of a few elements, one number or one order explains much by chance; of fewer, nearly all.
+// For few elements, one number or one order explains much of the error by chance; for even fewer,
+// nearly all of it.
 constexpr size_t kFewElements = 8, kTooFewElements = 4;
 constexpr double kLeastShareOfFew = 0.99;
-// Shares that differ less are equal: rounding of the dtype blurs them.
+// Shares that differ by less than this count as equal, because rounding of the dtype blurs them.
 constexpr double kEqualShares = 0.005;
 
 constexpr std::array kNames = {"one_element",   "sign",          "rounding", "stale",
@@ -25,7 +27,7 @@ constexpr std::array kNames = {"one_element",   "sign",          "rounding", "st
                                "transposed",    "shifted",       "reversed", "exchanged",
                                "permuted_rows", "permuted_axis", "noise",    "from_step"};
 
-/// The first slice of a stack of steps that differs; 0 of other arrays.
+/// Returns the first slice of a stack of steps that differs, or 0 for other arrays.
 int64_t first_step_of(const LookInput& input) {
   if (!input.context.steps_first) return 0;
   const auto same = [&](size_t i) {
@@ -37,7 +39,7 @@ int64_t first_step_of(const LookInput& input) {
   return static_cast<int64_t>(first) / stride_of(input.shape, 0);
 }
 
-/// The slices of a stack from one on.
+/// Returns the slices of a stack, starting with `first`.
 ArrayView slices_from(const ArrayView& array, int64_t first) {
   ArrayView rest = array;
   rest.shape[0] -= first;
@@ -50,7 +52,7 @@ std::string from_step_text(const LookInput& input, int64_t first) {
   return fmt::format("from step {} on", steps.empty() ? first : steps[static_cast<size_t>(first)]);
 }
 
-/// Looks that hold from the step on in which a fault begins: earlier ones would only hide it.
+/// Finds looks from the step in which a fault begins. Earlier steps would only hide it.
 void find_from_step(const LookInput& input, int64_t first, Looks& found) {
   LookContext context = input.context;
   if (!context.steps.empty())
@@ -69,12 +71,13 @@ void find_from_step(const LookInput& input, int64_t first, Looks& found) {
 
 // White noise: errors that have no structure.
 
-// Of fewer elements, chance explains as much. All bounds below are in standard deviations of what
-// white noise of that many elements has.
+// For fewer elements, chance explains as much as structure. All bounds below are in standard
+// deviations of white noise with that number of elements.
 constexpr size_t kLeastElements = 256;
 constexpr double kBound = 5;
 
-/// Rounding in another order makes errors up to about this share of golden, in deep networks, too.
+/// Returns the share of golden that errors can reach if rounding happens in another order. This
+/// also covers deep networks.
 double rounding_share(DType dtype) {
   constexpr double kSteps = 4096, kMost = 0.05;
   if (dtype == DType::kFloat64) return kSteps * std::numeric_limits<double>::epsilon();
@@ -88,7 +91,7 @@ double mean_of(const Doubles& values) {
   return sum / static_cast<double>(values.size());
 }
 
-/// Pearson's correlation; 0 where one of the two is constant.
+/// Returns Pearson's correlation, or 0 if one of the two is constant.
 double correlation(const Doubles& a, const Doubles& b) {
   const double mean_a = mean_of(a), mean_b = mean_of(b);
   double products = 0, squares_a = 0, squares_b = 0;
@@ -106,7 +109,7 @@ Doubles magnitudes_of(Doubles values) {
   return values;
 }
 
-/// The correlation of neighbors along an axis, of errors without a mean.
+/// Returns the correlation of neighbors along an axis. The errors have a mean of 0.
 double neighbor_correlation(const Doubles& errors, double square_sum, const Shape& shape,
                             int axis) {
   const auto extent = static_cast<size_t>(shape[axis]);
@@ -117,7 +120,8 @@ double neighbor_correlation(const Doubles& errors, double square_sum, const Shap
   return products / square_sum;
 }
 
-/// Is the error as large at each index of an axis? `kurtosis`: of the errors.
+/// Returns true if the error is equally large at each index of an axis. `kurtosis` is the kurtosis
+/// of the errors.
 bool is_even_along(const LookInput& input, int axis, double kurtosis) {
   constexpr double kLeastAtIndex = 16;
   const auto extent = static_cast<double>(input.shape[axis]);
@@ -129,7 +133,8 @@ bool is_even_along(const LookInput& input, int axis, double kurtosis) {
   });
 }
 
-/// Is there no mean, no relation to golden or to neighbors, and no place with more of it?
+/// Returns true if the errors have no mean, no relation to golden or to neighbors, and no place
+/// where they are larger.
 bool is_white(const LookInput& input, const Doubles& errors, double square_sum, double kurtosis) {
   const auto count = static_cast<double>(errors.size());
   const double bound = kBound / std::sqrt(count);
@@ -144,7 +149,7 @@ bool is_white(const LookInput& input, const Doubles& errors, double square_sum, 
   return true;
 }
 
-/// White noise of a size far above rounding.
+/// Finds white noise that is far larger than rounding.
 std::optional<Look> find_noise(const LookInput& input) {
   const DType dtype = input.golden_view.dtype;
   if (!is_float(dtype) || input.size() < kLeastElements ||
@@ -161,13 +166,15 @@ std::optional<Look> find_noise(const LookInput& input) {
   const auto count = static_cast<double>(errors.size());
   const double rms = std::sqrt(squares / count) * input.errors.peak;
   if (!(rms > rounding_share(dtype) * std::sqrt(golden_squares / count))) return {};
-  // 1.8 of uniform noise, 3 of normal noise; more where few elements have most of the error.
+  // The kurtosis is 1.8 for uniform noise and 3 for normal noise. It is larger if a few elements
+  // have most of the error.
   const double kurtosis = count * fourth_powers / (squares * squares);
   if (kurtosis < 1.5 || kurtosis > 4.5 || !is_white(input, errors, squares, kurtosis)) return {};
   return Look{LookKind::kNoise, fmt::format("noise of {:.2g} rms", rms), 1};
 }
 
-/// What is left to say where no look explains enough.
+/// Returns the look if no fault explains enough of the error: white noise, or the step in which the
+/// arrays begin to differ.
 std::optional<Look> find_last_resort(const LookInput& input, int64_t first_step) {
   if (const auto noise = find_noise(input)) return noise;
   if (first_step == 0) return {};
@@ -177,7 +184,7 @@ std::optional<Look> find_last_resort(const LookInput& input, int64_t first_step)
     if (std::abs(input.out[i] - input.golden[i]) > input.context.tolerance.at(input.golden[i]))
       return Look{LookKind::kFromStep, "equal before, wrong " + from_step_text(input, first_step),
                   1};
-  return {};  // it grows from what is within the tolerance, as rounding does
+  return {};  // the error grows from within the tolerance, as rounding errors do
 }
 
 }  // namespace

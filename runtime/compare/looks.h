@@ -1,4 +1,4 @@
-// What a difference looks like: the one known fault that explains most of it.
+// The look of a difference: the one known fault that explains most of it.
 #pragma once
 
 #include <cstdint>
@@ -12,37 +12,38 @@
 
 namespace flow::compare {
 
-/// In the order of preference: of two that explain the error equally well, the first is reported.
+/// Kinds in the order of preference. If two explain the error equally well, the first one is
+/// reported.
 enum class LookKind {
-  kElement,     // one element
+  kElement,     // a single element
   kSign,        // -golden
-  kRounding,    // one side is the other in fewer bits
+  kRounding,    // one side is the other, rounded to fewer bits
   kStale,       // values of an earlier step
-  kTailRows,    // only the last rows
-  kChannel,     // only one index of an axis
+  kTailRows,    // only the last rows differ
+  kChannel,     // only one index of an axis differs
   kOffset,      // golden + a
   kGain,        // golden * a
   kTransposed,  // golden with its axes in another order
-  kShifted,     // along an axis
-  kReversed,    // an axis
-  kExchanged,   // two indices of an axis
+  kShifted,     // shifted along an axis
+  kReversed,    // an axis in reverse order
+  kExchanged,   // two indices of an axis exchanged
   kPermuted,    // rows in another order
-  kReordered,   // the indices of another axis in another order
-  kNoise,       // white, where nothing else is found
-  kFromStep     // equal before a step, and nothing else is found
+  kReordered,   // the indices of an axis other than the rows in another order
+  kNoise,       // white noise; only if no other look is found
+  kFromStep     // equal before a step; only if no other look is found
 };
-/// "one element", "sign", "rounding", ... in JSON.
+/// Returns the name in JSON: "one_element", "sign", "rounding", ...
 const char* name_of(LookKind kind);
-/// The kind of that name; nothing where there is none.
+/// Returns the kind with that name, or nothing if the name is unknown.
 std::optional<LookKind> look_named(const std::string& name);
 
 struct Look {
   LookKind kind = LookKind::kElement;
   std::string text;  // "constant offset of 0.25"
-  double share = 0;  // of the sum of squared errors, that it explains
+  double share = 0;  // the share of the sum of squared errors that the look explains
 };
 
-/// An array of golden of an earlier step, of one delivery.
+/// The array of the same delivery in golden at an earlier step.
 struct EarlierStep {
   int64_t step = 0;
   fs::path path;
@@ -51,13 +52,13 @@ struct EarlierStep {
 struct LookContext {
   Tolerance tolerance;
   bool steps_first = false;               // the first axis has a slice for each step
-  std::vector<int64_t> steps = {};        // of each of them, where known
+  std::vector<int64_t> steps = {};        // the step of each slice, if known
   std::vector<EarlierStep> earlier = {};  // the newest first
 };
 
-/// Nothing where no look explains at least three quarters of the error, no two finite values
-/// differ, or the arrays have more than 4 Mi elements. REQUIRES: the dtypes agree, and the shapes
-/// do or have the same extents in another order.
+/// Returns nothing if no look explains at least three quarters of the error, if no two finite
+/// values differ, or if the arrays have more than 4 Mi elements. REQUIRES: the dtypes agree, and
+/// the shapes agree or have the same extents in another order.
 std::optional<Look> best_look(const ArrayView& golden, const ArrayView& out,
                               const LookContext& context);
 

@@ -1,4 +1,5 @@
-// The plan of a run directory, and where two runs part by the golden plan and its lists of steps.
+// Reads the plan of a run directory, and finds where two runs diverge by the golden plan and its
+// lists of steps.
 #include "runtime/compare/run_plan.h"
 
 #include <fmt/format.h>
@@ -22,7 +23,7 @@
 namespace flow::compare {
 namespace {
 
-/// The job that ran: run.json names it, and a plan of one job.
+/// Returns the job that ran. run.json names it; without run.json, it is the only job of the plan.
 std::optional<size_t> job_that_ran(const plan::Plan& plan,
                                    const std::optional<std::string>& record) {
   if (!record) return plan.jobs.size() == 1 ? std::optional<size_t>(0) : std::nullopt;
@@ -34,7 +35,7 @@ std::optional<size_t> job_that_ran(const plan::Plan& plan,
 
 using DataFile = RunFacts::DataFile;
 
-/// What run.json or, without it, the newest checkpoint says.
+/// Returns the facts about data files from run.json or, without it, from the newest checkpoint.
 std::map<std::string, DataFile> data_of(const fs::path& run) {
   auto text = read_if_there(run, exec::kRunRecord, kLargestRecord);
   const io::CheckpointFolder checkpoints(run);
@@ -52,7 +53,7 @@ std::string rows_text(const DataFile& golden, const DataFile& out) {
 
 using exec::Delivery;
 
-/// The step of the first element over tolerance, if each value of the stack has one.
+/// Returns the step of the first element over tolerance, if each value of the stack has a step.
 std::optional<int64_t> step_in_stack(const fs::path& run, const Delivery& delivery,
                                      const ArrayDifference& array) try {
   if (array.first_mismatch.empty()) return {};
@@ -63,18 +64,18 @@ std::optional<int64_t> step_in_stack(const fs::path& run, const Delivery& delive
                         steps.shape()[0] == array.shape[0];
   return one_each ? std::optional(steps.view().as<int64_t>()[at]) : std::nullopt;
 } catch (const RunError&) {
-  return {};  // its own verdict says so
+  return {};  // the verdict of that array reports it
 }
 
-/// Is there an array of this delivery that both sides have?
+/// Returns true if both sides have an array of this delivery.
 bool is_compared(const Delivery& delivery, const Comparison& comparison) {
   return std::ranges::any_of(comparison.arrays, [&](const ArrayDifference& array) {
     return array.verdict <= Verdict::kDiffers && part_of(delivery, array.name);
   });
 }
 
-/// Tensors that the step reads which computes `tensor`. All that are delivered pass: one that
-/// differs would come first.
+/// Adds the tensors that the step which computes `tensor` reads. Those that are delivered all pass,
+/// because one that differs would come first.
 void add_inputs(const RunPlan& run, plan::TensorId tensor, const Comparison& comparison,
                 FirstDifference& first) {
   const plan::Job& job = run.ran();
@@ -93,7 +94,7 @@ void add_inputs(const RunPlan& run, plan::TensorId tensor, const Comparison& com
   });
 }
 
-/// What arrays are sorted by: group, order of computing, name.
+/// The sort key of arrays: group, order of computation, name.
 using PlanOrder = std::tuple<int, std::tuple<bool, bool, bool, plan::TensorId>, std::string>;
 
 PlanOrder order_in(const RunPlan& run, const std::map<std::string, plan::TensorId>& variables,
@@ -109,7 +110,7 @@ PlanOrder order_in(const RunPlan& run, const std::map<std::string, plan::TensorI
   }
   if (!name.starts_with(kCheckpoint)) return {2, {}, name};
   const std::string stored = name.substr(kCheckpoint.size());
-  // A slot, "dense/weight/momentum", follows its variable.
+  // An optimizer slot, "dense/weight/momentum", is sorted after its variable.
   for (const std::string& variable : {stored.substr(0, stored.rfind('/')), stored})
     if (const auto found = variables.find(variable); found != variables.end())
       return {1, {false, false, false, found->second}, name};
@@ -152,7 +153,7 @@ RunFacts facts_of(const Json& json) {
     facts.ranks = plan::integer_in(*found, "count");
   if (const auto data = json.find("data"); data != json.end() && data->is_object())
     for (const auto& [name, file] : data->items()) {
-      if (file.is_string()) facts.data[name].digest = file.get<std::string>();  // of a checkpoint
+      if (file.is_string()) facts.data[name].digest = file.get<std::string>();  // from a checkpoint
       if (file.is_object())
         facts.data[name] = {plan::integer_in(file, "rows"), plan::text_in(file, "digest")};
     }
@@ -171,7 +172,7 @@ std::optional<RunPlan> read_run_plan(const fs::path& run) {
     read.deliveries = exec::list_deliveries(read.ran(), exec::StepIndex());
     return read;
   } catch (const RunError&) {
-    return {};  // it is damaged, and not what is compared
+    return {};  // a damaged plan counts as missing
   }
 }
 

@@ -1,5 +1,5 @@
-// The plan of a run directory: what each array of the run is in it, and which of those that differ
-// was computed first.
+// The plan of a run directory. It tells what each array of the run is in the plan, and which of the
+// arrays that differ was computed first.
 #pragma once
 
 #include <cstdint>
@@ -17,7 +17,7 @@
 
 namespace flow::compare {
 
-/// What run.json says of a run. What is missing, or of another type, is empty.
+/// The facts about a run in run.json. A value that is missing or has another type is empty.
 struct RunFacts {
   struct DataFile {
     std::optional<int64_t> rows = {};
@@ -37,49 +37,55 @@ RunFacts facts_of(const Json& json);
 
 struct RunPlan {
   plan::Plan plan;
-  size_t job = 0;  // that ran: its index in the plan
+  size_t job = 0;  // the job that ran, as an index into the plan
   std::vector<exec::Delivery> deliveries;
 
   const plan::Job& ran() const { return plan.jobs[job]; }
 };
 
-/// Nothing where `run` has no plan that can be read, or none says which of its jobs ran.
+/// Returns nothing if `run` has no readable plan, or if it is unknown which job of the plan ran.
 std::optional<RunPlan> read_run_plan(const fs::path& run);
 
-/// What a file below a delivery's folder is: "value", "diff", or one of a step, "000020".
+/// The meaning of a file below the folder of a delivery: "value", "diff", or the number of a step,
+/// "000020".
 struct ArrayPart {
   bool stacked = false;
   std::optional<int64_t> step;
 };
-/// Nothing where the array is of another delivery.
+/// Returns nothing if the array belongs to another delivery.
 std::optional<ArrayPart> part_of(const exec::Delivery& delivery, std::string_view name);
 
-/// How two runs were asked for different things, in a line: "plans differ:
-/// optimizer.learning_rate 0.1 -> 0.2". Empty where they were not.
+/// Describes in one line how the requests of two runs differ: "plans differ:
+/// optimizer.learning_rate 0.1 -> 0.2". Returns an empty text if they do not differ.
 std::string plan_changes(const RunPlan& golden, const RunPlan& out);
 
-/// How the data files of two runs differ, a line each: "data differ: train.survived, rows 160,
-/// digest 3f0c... and a41b...". A run without run.json has digests in its newest checkpoint.
+/// Describes how the data files of two runs differ, one line for each: "data differ:
+/// train.survived, rows 160, digest 3f0c... and a41b...". For a run without run.json, the digests
+/// come from its newest checkpoint.
 std::vector<std::string> data_changes(const fs::path& golden, const fs::path& out);
 
 struct FirstDifference {
   std::string array;            // its name in the comparison: "watch/lenet/conv1/value"
-  std::optional<int64_t> step;  // where the files tell
-  /// Tensors from which it was computed: those whose arrays pass, and those without an array.
+  std::optional<int64_t> step;  // only if the files contain the step
+  /// The tensors from which it was computed, divided into those whose arrays pass and those without
+  /// an array.
   std::vector<std::string> passing_inputs, unwatched_inputs;
 };
 
-/// Of the arrays of a run's hooks and return whose values differ, the one of the earliest step, and
-/// of that step the first by order_of: values, then gradients, each in the order of computing.
-/// Nothing where none of them differs. `golden`: the plan of a run in the directory `run`.
+/// Considers the arrays of a run's hooks and return whose values differ, and returns the one of the
+/// earliest step. Within this step it is the first in computation order: values, then gradients,
+/// each in the order in which they are computed. Returns nothing if no values differ. `golden` is
+/// the plan of a run in the directory `run`.
 std::optional<FirstDifference> first_difference(const RunPlan& golden, const fs::path& run,
                                                 const Comparison& comparison);
 
-/// "first difference in computation order: watch/lenet/conv1/value, at step 20; inputs pass: x"
+/// Writes the difference as text: "first difference in computation order: watch/lenet/conv1/value,
+/// at step 20; inputs pass: x"
 std::string text_of(const FirstDifference& first);
 
-/// Sorts arrays by when they are computed: values, gradients, what is returned, each with its
-/// steps; then variables of the checkpoint in the order of the plan, then others.
+/// Sorts the arrays by the time at which they are computed: values, gradients and returned arrays,
+/// each together with its steps; then the variables of the checkpoint in the order of the plan;
+/// then all other arrays.
 void order_by_plan(const RunPlan& golden, Comparison& comparison);
 
 }  // namespace flow::compare

@@ -1,5 +1,6 @@
-// The faults that a look can describe, as functions of the values of an array, put into golden
-// arrays and judged like the output of a run.
+// Tests tolerances with known faults. Each fault that a look can describe is a function of the
+// values of an array. The faults are put into golden arrays, which are then judged like the output
+// of a run.
 #include "runtime/compare/tolerance.h"
 
 #include <fmt/format.h>
@@ -17,7 +18,7 @@
 namespace flow::compare {
 namespace {
 
-// From plainly wrong to what a test of a network should still notice.
+// From a plainly wrong result down to an error that a test of a network should still notice.
 constexpr double kSizes[] = {1, 0.1, 0.01, 0.001};
 
 class FaultList {
@@ -41,7 +42,7 @@ class FaultList {
 
   static constexpr auto kEverywhere = [](size_t) { return true; };
 
-  /// Elements at one index of an axis.
+  /// Returns a predicate that is true for the elements at one index of an axis.
   auto at_index(int axis, int64_t index) const {
     return [extent = shape_[axis], stride = stride_of(shape_, axis), index](size_t i) {
       return static_cast<int64_t>(i) / stride % extent == index;
@@ -64,7 +65,7 @@ class FaultList {
     }
   }
 
-  /// `change` of the values of some elements.
+  /// Adds a fault that applies `change` to the elements for which `where` is true.
   template <typename Where, typename Change>
   void add_change(std::string name, std::string size, Where where, Change change) {
     add(std::move(name), std::move(size), [=](const Doubles& values) {
@@ -88,7 +89,7 @@ class FaultList {
     add_rounding<BFloat16>("to bfloat16");
   }
 
-  /// Each value from another place: that of `from(i)`.
+  /// Adds a fault that takes each value from another place, `from(i)`.
   template <typename From>
   void add_move(std::string name, From from) {
     add(std::move(name), "", [from](const Doubles& values) {
@@ -98,7 +99,7 @@ class FaultList {
     });
   }
 
-  /// Along `axis`, each index has the values of `of(index, extent)`.
+  /// Adds a fault in which each index along `axis` has the values of the index `of(index, extent)`.
   template <typename Of>
   void add_along(std::string name, int axis, Of of) {
     const int64_t extent = shape_[axis], stride = stride_of(shape_, axis);
@@ -125,7 +126,8 @@ class FaultList {
     add_transposed();
   }
 
-  /// The last two axes, in the memory that they have: one that changes the shape is always found.
+  /// Adds a fault that transposes the last two axes in memory but keeps the shape. A fault that
+  /// changes the shape is always found.
   void add_transposed() {
     const int rank = shape_.rank();
     if (rank < 2 || shape_[rank - 1] < 2 || shape_[rank - 2] < 2) return;
@@ -217,7 +219,7 @@ SelfTest test_tolerances(const Side& golden, const ToleranceRules& rules,
     if (is_ignored(ignore, name)) continue;
     try {
       tester.test(name, path);
-    } catch (const RequestError&) {  // of a rule, not of a file
+    } catch (const RequestError&) {  // the fault is in a rule, not in a file
       throw;
     } catch (const RunError& error) {
       tester.skip(name, error.what());

@@ -1,5 +1,6 @@
-// The tolerance of an array by its dtype, name and step; constants, and tolerances wider than what
-// they judge; spreads of arrays over several runs, and tolerances from them.
+// Selects the tolerance of an array by its dtype, name and step. Finds constant arrays, and
+// tolerances that are wider than the values that they judge. Measures the spreads of arrays over
+// several runs, and derives tolerances from them.
 #include "runtime/compare/tolerance.h"
 
 #include <fmt/format.h>
@@ -40,14 +41,17 @@ Spread spread_in(std::span<const T> values) {
   return spread;
 }
 
-// One flipped ReLU parts two trajectories; rounding does not reach this.
+// Errors above this mean that two trajectories have diverged: one flipped ReLU suffices for that,
+// and rounding does not reach it.
 constexpr double kChaotic = 1e-3;
-// Rounding does not reach this in one step, where all else agrees.
+// An error that rounding does not reach in one step if everything else agrees.
 constexpr double kFar = 0.1;
-// Another machine is one more setting: it may be further away than all that were measured.
+// Another machine counts as one more setting, whose distance may exceed all distances that were
+// measured.
 constexpr double kMargin = 4;
 
-/// The least distance of results that were rounded in other places: two units in the last place.
+/// Returns the least relative distance of results that were rounded at different places: two units
+/// in the last place.
 double rounding_of(DType dtype) {
   switch (dtype) {
     case DType::kFloat64:
@@ -61,14 +65,14 @@ double rounding_of(DType dtype) {
   }
 }
 
-/// 1.7e-6 becomes 2e-6: the digit of a bound, rounded up.
+/// Rounds a bound up to one significant digit: 1.7e-6 becomes 2e-6.
 double rounded_up(double bound) {
   if (bound <= 0) return 0;
   const double unit = std::pow(10.0, std::floor(std::log10(bound)));
   return std::ceil(bound / unit - 1e-9) * unit;
 }
 
-/// Errors of one array, by slice: its steps, or all of it.
+/// The errors of one array, separately for each slice: its steps, or the whole array.
 class SpreadOfArray {
  public:
   SpreadOfArray(std::string name, const Array& reference, std::vector<int64_t> steps)
@@ -94,7 +98,7 @@ class SpreadOfArray {
 
   bool is_far_at_once() const { return errors_[0] > kFar * scale_of(0); }
 
-  /// Nothing for integers with equal results.
+  /// Returns nothing for an array of integers with equal results.
   std::optional<ArraySpread> result() {
     if (peak_ == 0 && !is_float(dtype_)) return {};
     const double rounding = rounding_of(dtype_);
@@ -115,7 +119,7 @@ class SpreadOfArray {
  private:
   size_t slice_size() const { return std::max<size_t>(1, values_.size() / errors_.size()); }
 
-  /// The root mean square of the reference in a slice.
+  /// Returns the root mean square of the reference in a slice.
   double scale_of(size_t slice) const {
     const size_t size = slice_size();
     double squares = 0;

@@ -1,4 +1,4 @@
-// A new golden folder next to the old one: what will be in it, and the exchange of the two.
+// Builds a new golden folder next to the old one and exchanges the two.
 #include "runtime/compare/golden.h"
 
 #include <fcntl.h>
@@ -23,11 +23,11 @@
 namespace flow::compare {
 namespace {
 
-/// The files that a new golden folder will have, and where each comes from.
+/// The files of the new golden folder, and where each comes from.
 struct GoldenTree {
-  std::map<fs::path, fs::path> files;      // source, by path below the new folder
-  std::map<fs::path, fs::path> links;      // target, of symbolic links that stay
-  std::set<fs::path> folders;              // that stay, also without files
+  std::map<fs::path, fs::path> files;      // sources, by path below the new folder
+  std::map<fs::path, fs::path> links;      // targets of the links that are kept, by path
+  std::set<fs::path> folders;              // folders that are kept, even if they contain no files
   std::map<std::string, fs::path> arrays;  // paths below the new folder, by name
 };
 
@@ -74,7 +74,7 @@ class Planner {
     if (error) throw cannot("read", at, error.value());
   }
 
-  /// Where an array of golden will be.
+  /// Returns the path of a golden array in the new folder.
   fs::path place_of(const std::string& name, const fs::path& path) const {
     const bool moves =
         golden_->kind == Kind::kRun && name.starts_with(kCheckpoint) && !out_.checkpoint.empty();
@@ -82,19 +82,20 @@ class Planner {
     return kCheckpoints / out_.checkpoint.filename() / path.lexically_relative(golden_->checkpoint);
   }
 
-  /// Takes away what comes from `out`, and sorts out arrays that it lacks.
+  /// Drops the files that `out` replaces, and sorts the arrays that `out` does not have into kept
+  /// and removed ones.
   void drop_replaced(bool prune) {
     const bool drops = prune || !out_.checkpoint.empty();
     if (golden_->kind == Kind::kRun && drops) drop_below(kCheckpoints);
-    std::set<fs::path> replaced;  // files that come from `out`
+    std::set<fs::path> replaced;  // the files of the arrays in `out`
     for (const auto& [name, path] : out_.arrays)
       replaced.insert(file_of(path).lexically_relative(out_.path));
     for (const auto& [name, array] : golden_->arrays) {
       const fs::path path = file_of(array), below = path.lexically_relative(golden_->path);
-      tree_.links.erase(below);  // to an array
+      tree_.links.erase(below);  // the link may lead to an array
       tree_.files.erase(below);
       if (out_.has(name)) continue;
-      // An archive is replaced whole.
+      // An archive is always replaced as a whole.
       const bool removed = prune || replaced.contains(below);
       (removed ? report_.removed : report_.kept).push_back(name);
       if (removed && !prune) continue;
@@ -131,7 +132,7 @@ class Planner {
   }
 
   void take_array(const std::string& name, const fs::path& array) {
-    read_header(array);  // and it is one
+    read_header(array);  // checks that the file is an array
     const fs::path path = file_of(array), below = path.lexically_relative(out_.path);
     const bool known = golden_ && golden_->has(name);
     const fs::path before = known ? file_of(golden_->arrays.at(name)) : fs::path();
@@ -151,7 +152,8 @@ class Planner {
     return false;
   }
 
-  /// The link that stays and leads to the folder of a file; empty where there is none.
+  /// Returns the link that is kept and leads to the folder of a file, or an empty path if there is
+  /// none.
   fs::path link_above(const fs::path& file) const {
     for (fs::path folder = file.parent_path(); !folder.empty(); folder = folder.parent_path())
       if (tree_.links.contains(folder)) return folder;
@@ -164,7 +166,8 @@ class Planner {
                        "replace the link with its target");
   }
 
-  /// A file below a link would be written to its target, which is not part of the golden folder.
+  /// A file below a link would be written to the target of the link, which is not part of the
+  /// golden folder.
   void require_no_links() const {
     for (const auto& [file, source] : tree_.files)
       if (const fs::path link = link_above(file); !link.empty()) refuse_link(link, file);
@@ -177,14 +180,15 @@ class Planner {
   FileDigests digests_;
 };
 
-/// The tree after an update of `golden` (absent: there is none yet), and what it changes. A file
-/// whose bytes are the same comes from `golden`. RequestError where the two cannot become one tree.
+/// Returns the tree after an update of `golden`, and reports what it changes. `golden` is null if
+/// it does not exist yet. A file whose content does not change is taken from `golden`. Throws
+/// RequestError if the two cannot be merged into one tree.
 GoldenTree plan_golden_tree(const Side* golden, const Side& out, bool prune, UpdateReport& report) {
   return Planner(golden, out, report).plan(prune);
 }
 
-/// A lock on a directory, held by one process at a time; of none where another one has it.
-/// Everybody gets it on file systems that know no locks.
+/// A lock on a directory, which one process can have at a time. It is not acquired if another
+/// process has it. On file systems without locks, every process acquires it.
 class FolderLock {
  public:
   explicit FolderLock(const fs::path& folder)
@@ -194,8 +198,8 @@ class FolderLock {
             (::flock(descriptor_.get(), LOCK_EX | LOCK_NB) == 0 || errno != EWOULDBLOCK);
   }
   bool is_held() const { return held_; }
-  int error() const { return error_; }  // errno, where the directory cannot be opened
-  /// Does the path still lead to this directory?
+  int error() const { return error_; }  // errno if the directory cannot be opened
+  /// Returns true if the path still leads to this directory.
   bool is_of(const fs::path& folder) const {
     struct stat ours {
     }, theirs{};
@@ -209,7 +213,7 @@ class FolderLock {
   int error_ = 0;
 };
 
-/// Is it the name of a copy of `golden` that an update was building?
+/// Returns true if the name is that of a copy of `golden` that an update was building.
 bool is_copy_name(std::string_view name, const fs::path& golden) {
   const std::string begin = fmt::format(".{}.", golden.filename().string());
   if (!name.starts_with(begin) || !name.ends_with(kTemporarySuffix)) return false;
@@ -218,7 +222,7 @@ bool is_copy_name(std::string_view name, const fs::path& golden) {
   return name.size() == 16 && name.find_first_not_of("0123456789abcdef") == name.npos;
 }
 
-/// Removes copies whose update was killed: no process holds their lock.
+/// Removes the copies of updates that were killed. No process has a lock on them.
 void remove_leftovers(const fs::path& golden) {
   std::error_code ignored;
   std::vector<fs::path> found;
@@ -228,8 +232,8 @@ void remove_leftovers(const fs::path& golden) {
     if (FolderLock(path).is_held()) remove_tree(path);
 }
 
-/// A complete new golden folder, under a temporary name until it is exchanged. The destructor
-/// removes what has that name then: this copy, or the old golden folder.
+/// A complete new golden folder, which has a temporary name until it is exchanged. The destructor
+/// removes the folder that then has this name: the copy, or the old golden folder.
 class Copy {
  public:
   explicit Copy(const fs::path& golden) : golden_(golden), path_(temporary_beside(golden)) {
@@ -244,7 +248,7 @@ class Copy {
   void fill(const GoldenTree& tree) {
     for (const fs::path& folder : tree.folders) make_folders(path_ / folder);
     for (const auto& [below, source] : tree.files) copy_file(source, below);
-    // Links last: nothing can be written through them.
+    // Links are made last, so that no file is written through them.
     for (const auto& [below, target] : tree.links)
       if (calls::make_link(target, path_ / below) != 0)
         throw cannot("write", golden_ / below, errno);
@@ -259,7 +263,7 @@ class Copy {
     file.close();
   }
 
-  /// Makes it the golden folder, or leaves that as it is.
+  /// Makes the copy the golden folder, or leaves the golden folder unchanged.
   void take_place(bool exists) {
     std::error_code ignored;
     if (exists)
@@ -270,7 +274,7 @@ class Copy {
   }
 
  private:
-  /// With its permissions and times: build tools compare them.
+  /// Copies a file with its permissions and times, because build tools compare these.
   void copy_file(const fs::path& source, const fs::path& below) {
     make_folders((path_ / below).parent_path());
     File from = File::open_read(source);
@@ -302,13 +306,13 @@ class Copy {
   std::optional<Folder> folder_;
 };
 
-/// The folder itself, without links in its path.
+/// Returns the path of the folder itself, without links in it.
 fs::path real_path(const fs::path& path) {
   fs::path real = fs::weakly_canonical(fs::absolute(path));
   return real.has_filename() ? real : real.parent_path();
 }
 
-/// RequestError where one directory is in the other, or this process works in golden.
+/// Throws RequestError if one directory is inside the other, or if this process works in golden.
 void require_apart(const fs::path& golden, const fs::path& out, const UpdateRequest& request) {
   if (exec::lies_in(out, golden) || exec::lies_in(golden, out))
     throw RequestError(fmt::format("{} and {} {}", request.golden.string(), request.out.string(),
@@ -321,7 +325,8 @@ void require_apart(const fs::path& golden, const fs::path& out, const UpdateRequ
         "run the command from another directory");
 }
 
-/// Golden as it is; nothing where it does not exist, or has no array and no plan.
+/// Lists the existing golden folder. Returns nothing if it does not exist, or has neither an array
+/// nor a plan.
 std::optional<Side> list_golden(const fs::path& golden, const UpdateRequest& request) {
   std::error_code unknown;
   if (!fs::exists(fs::symlink_status(golden, unknown))) return {};

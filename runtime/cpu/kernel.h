@@ -1,5 +1,5 @@
-// What a CPU kernel is given and what it returns: a prepare that runs once, a Launch that runs
-// every call and allocates nothing.
+// The interface of CPU kernels: the request that a prepare function receives and the kernel that it
+// returns. A prepare function runs once; its Launch runs in every call and allocates nothing.
 #pragma once
 
 #include <cstddef>
@@ -17,15 +17,15 @@
 
 namespace flow::cpu {
 
-/// How the elements of a 4-D activation lie in memory. Logical shapes stay [N, C, H, W].
+/// The memory layout of a 4-D activation. Its logical shape is always [N, C, H, W].
 enum class Layout : uint8_t { kPlain, kChannelsLast };
 
-/// Which layouts a kernel takes and gives. Operands that are not 4-D are always plain, and so are
-/// variables, convolution weights and their gradients.
+/// The layouts that a kernel accepts and returns. Operands that are not 4-D are always plain, and
+/// so are variables, convolution weights and their gradients.
 enum class Layouts : uint8_t {
-  kPlain,  // plain alone; the backend reorders what is not
-  kSame,   // all 4-D operands plain, or all of them channels-last
-  kEach,   // each 4-D operand as its own desc says
+  kPlain,  // only plain; the backend reorders other operands
+  kSame,   // either all 4-D operands are plain, or all are channels-last
+  kEach,   // each 4-D operand has the layout in its desc
 };
 
 struct TensorDesc : exec::TensorDesc {
@@ -33,23 +33,26 @@ struct TensorDesc : exec::TensorDesc {
 };
 
 struct Request : exec::StepRequest<TensorDesc> {
-  int threads = 1;                     // for parallel_for; results must not depend on it
-  exec::Collectives* ranks = nullptr;  // that have slices of operands; they outlive the Launch
+  int threads = 1;  // used by parallel_for; results must not depend on it
+  // The ranks that have slices of operands; they outlive the Launch.
+  exec::Collectives* ranks = nullptr;
 };
 
-/// The workspace and all buffers of the arena are 64-byte aligned. Inputs of the job are where a
-/// shard's rows begin: aligned to their elements.
+/// The workspace and all buffers of the arena are 64-byte aligned. Inputs of the job begin at a
+/// shard's rows and are only aligned to their elements.
 using exec::Buffers;
 
-/// What changes from call to call, and where a kernel reports a value out of range.
+/// The values that change from call to call, and the place where a kernel reports a value that is
+/// out of range.
 struct CallState {
   int64_t step = 0;
   double learning_rate = 0;
   int64_t shard = 0;
-  std::optional<exec::Fault>* fault = nullptr;  // the first fault of a call is kept
-  int64_t pass = 0;                             // of a loop
+  std::optional<exec::Fault>* fault = nullptr;  // receives the first fault of a call
+  int64_t pass = 0;                             // the pass of a loop
 
-  /// As an update sees it whose variable has a learning rate `scale` times that of the call.
+  /// Returns this state as seen by the update of a variable whose learning rate is `scale` times
+  /// that of the call.
   CallState at_rate(double scale) const {
     CallState scaled = *this;
     scaled.learning_rate *= scale;
@@ -60,31 +63,35 @@ struct CallState {
 using Launch = std::function<void(const Buffers&, const CallState&)>;
 
 struct Kernel {
-  Launch launch;  // none: a low-precision kernel that does not pay for this call or on this CPU
-  size_t workspace = 0;  // bytes, for the duration of the step
-  size_t fused = 0;      // how many of the step's epilogue ops it does itself (from the first on);
-                         // the backend runs the others apart, in place on output 0
-  size_t gathered = 0;   // bytes that come together from all ranks in a launch
-  std::string library = {};  // what does the work, where it is no loop of ours: "oneDNN jit:avx2"
+  Launch launch;  // empty if a low-precision kernel is not worthwhile for this call or on this CPU
+  size_t workspace = 0;  // bytes, needed while the step runs
+  // The number of leading epilogue ops of the step that the kernel performs itself. The backend
+  // runs the remaining ones separately, in place on output 0.
+  size_t fused = 0;
+  size_t gathered = 0;  // bytes that a launch gathers from all ranks
+  // The library kernel that does the work, if any, such as "oneDNN jit:avx2".
+  std::string library = {};
 };
 
-/// Prepares one step. RunError when it cannot run on this CPU.
+/// Prepares one step. Throws RunError if the step cannot run on this CPU.
 using Prepare = Kernel (*)(const Request&);
 
-/// A kernel of one op.
+/// The kernel of one op.
 struct KernelEntry {
   std::string_view op;
   Prepare prepare;
-  Layouts layouts = Layouts::kPlain;  // of reference kernels: plain
-  bool low_precision = false;   // takes and makes 16-bit floats; for others the backend widens them
-  bool any_dtype = false;       // moves elements of any dtype, float64 too
-  bool generates_code = false;  // by oneDNN, into executable memory
-  /// Computes float64, on plain layouts, where the reference is slow.
+  Layouts layouts = Layouts::kPlain;  // always kPlain for reference kernels
+  // True if it reads and makes 16-bit floats; for other kernels the backend widens them.
+  bool low_precision = false;
+  bool any_dtype = false;       // true if it moves elements of any dtype, including float64
+  bool generates_code = false;  // true if oneDNN generates code for it in executable memory
+  /// Computes float64 on plain layouts, if the reference kernel is slow.
   Prepare float64 = nullptr;
 };
 
-/// Float32 kernels (and integer ones), those of them that take float64 too or have a kernel for it,
-/// and the reference kernels: plain loops in float64 or, where there is none, those for all floats.
+/// The tables of kernels: those for float32 and integers; those of them that also accept float64 or
+/// have a separate kernel for it; and the reference kernels, which are plain loops in float64 or,
+/// if an op has none, the kernel for all floats.
 std::span<const KernelEntry> fast_kernels();
 std::span<const KernelEntry> double_kernels();
 std::span<const KernelEntry> reference_kernels();

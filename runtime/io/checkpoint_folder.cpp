@@ -1,4 +1,4 @@
-// The checkpoints that a run leaves in its directory.
+// The checkpoints that a run writes to its directory.
 #include "runtime/io/checkpoint_folder.h"
 
 #include <fmt/format.h>
@@ -15,7 +15,7 @@ namespace flow::io {
 
 namespace {
 
-/// The step that a directory is named by; nothing for any other name.
+/// Returns the step that is the name of a directory, or nothing if the name is not a step.
 std::optional<int64_t> step_of(const std::string& name) {
   const auto step = whole_number(name);
   return step && *step >= 0 ? step : std::nullopt;
@@ -60,7 +60,8 @@ void require_named_by_step(const fs::path& path, int64_t step) {
 
 fs::path CheckpointFolder::at(int64_t step) const { return path_ / name_of_step(step); }
 
-/// What is named by a step as a run names it, in their order. Any other name is the user's own.
+/// Returns the entries whose names are steps as a run writes them, in ascending order of steps. An
+/// entry with any other name belongs to the user.
 std::vector<CheckpointFolder::Named> CheckpointFolder::named() const {
   std::vector<Named> all;
   std::error_code error;
@@ -91,7 +92,8 @@ std::optional<fs::path> CheckpointFolder::newest() const {
       require_named_by_step(last.path, read_checkpoint_record(last.path, text).step);
       return last.path;
     } catch (const RunError&) {
-      all = named();  // the run that writes here may have removed it meanwhile
+      // The run that writes to this folder may have removed the checkpoint in the meantime.
+      all = named();
       if (!all.empty() && all.back() == last) throw;
     }
   }
@@ -113,7 +115,8 @@ void CheckpointFolder::keep_only(std::optional<int64_t> step) const {
   remove(others);
 }
 
-/// Takes their names first, for good: a kill or a power cut leaves each whole or without its name.
+/// Renames all checkpoints and syncs the folder before it deletes them: after a kill or a power
+/// cut, each is either whole or no longer has its name.
 void CheckpointFolder::remove(const std::vector<fs::path>& checkpoints) const {
   std::vector<fs::path> aside;
   for (const fs::path& path : checkpoints) {

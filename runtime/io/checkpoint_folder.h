@@ -1,4 +1,5 @@
-// Where checkpoints lie: directories that are whole once their checkpoint.json is there.
+// The directories in which checkpoints are stored. A checkpoint is complete once its directory
+// contains checkpoint.json.
 #pragma once
 
 #include <cstdint>
@@ -15,19 +16,20 @@ namespace flow::io {
 inline constexpr const char* kCheckpointRecord = "checkpoint.json";
 inline constexpr const char* kCheckpointsFolder = "checkpoints";
 
-/// The remedy where a checkpoint is damaged.
+/// The hint for the user if a checkpoint is damaged.
 inline constexpr const char* kTakeAnother =
     "use another checkpoint; to resume from the one before, remove the directory of this one";
 
-/// Is there a checkpoint at `path`, and not a file or any other directory? RunError where the
-/// system does not say, such as without permission.
+/// Returns true if `path` is a checkpoint, and false if it is a file or any other directory. Throws
+/// RunError if the system cannot tell, for example because permission is missing.
 bool is_checkpoint(const fs::path& path);
 
-/// The record of the checkpoint at `path`; `text`: as it is written. RequestError where that is
-/// missing or damaged.
+/// Reads the record of the checkpoint at `path`, and sets `text` to the record as it is in the
+/// file. Throws RequestError if the record is missing or damaged.
 plan::CheckpointRecord read_checkpoint_record(const fs::path& path, std::string& text);
 
-/// RequestError where the folder of a checkpoint is not named by its step, as runs name theirs.
+/// Throws RequestError unless the folder of a checkpoint has the name that runs give to the
+/// checkpoint of `step`.
 void require_named_by_step(const fs::path& path, int64_t step);
 
 /// The checkpoints of a run directory: DIR/checkpoints/000600, ...
@@ -37,24 +39,26 @@ class CheckpointFolder {
  public:
   explicit CheckpointFolder(const fs::path& run_directory)
       : path_(run_directory / kCheckpointsFolder) {}
-  /// One that lies at `path` itself.
+  /// Returns the checkpoints of the folder `path` itself, instead of those of a run directory.
   static CheckpointFolder at_path(fs::path path) { return {std::move(path), AsItIs()}; }
 
   fs::path at(int64_t step) const;
-  /// Steps of those that are whole, ascending. RunError where the folder is there and cannot be
-  /// read.
+  /// Returns the steps of the complete checkpoints in ascending order. Throws RunError if the
+  /// folder exists and cannot be read.
   std::vector<int64_t> steps() const;
-  /// The folder with the largest step for a name. RequestError if it is not a whole checkpoint of
-  /// this step. Runs never leave such a folder, but an interrupted copy may, and the checkpoint
-  /// before it is older than the user believes.
+  /// Returns the folder whose name is the largest step, or nothing if there is none. Throws
+  /// RequestError if the folder is not a complete checkpoint of this step. Runs never leave an
+  /// incomplete folder with this name, but an interrupted copy may, and the checkpoint before it is
+  /// older than the user believes.
   std::optional<fs::path> newest() const;
   void remove(int64_t step) const { remove(std::vector<fs::path>{at(step)}); }
-  /// Removes the oldest beyond the newest `keep`.
+  /// Removes all complete checkpoints but the newest `keep`; at least one is kept.
   void prune(int64_t keep) const;
-  /// Removes all but the one of that step, or all, parts of checkpoints too.
+  /// Removes all checkpoints except the one of `step`, or all if `step` is empty; also removes
+  /// incomplete ones.
   void keep_only(std::optional<int64_t> step) const;
-  /// Removes what a write or a removal left that was cut short, and parts of checkpoints before the
-  /// newest whole one.
+  /// Removes what an interrupted write or removal left, and incomplete checkpoints that are older
+  /// than the newest complete one.
   void remove_leftovers() const;
 
  private:

@@ -1,4 +1,4 @@
-// Events as the bytes that a command reads.
+// The encoding of events as the bytes that a command reads.
 #include "runtime/io/commands.h"
 
 #include <fmt/format.h>
@@ -36,7 +36,7 @@ void append_structure(const ReturnValue& value, int64_t devices, size_t& next, s
   text += dict ? '}' : ']';
 }
 
-/// Elements with spaces between, those of an index of the first axis on one line.
+/// Returns the elements separated by spaces, with one line for each index of the first axis.
 std::string rows_text(const ArrayView& array) {
   const int rank = array.shape.rank();
   const int64_t rows = rank > 0 ? array.shape[0] : 1;

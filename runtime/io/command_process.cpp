@@ -1,4 +1,4 @@
-// Starting commands, writing to them, and their ends.
+// Starts commands, writes to them, and handles how they end.
 #include "runtime/io/command_process.h"
 
 #include <fmt/format.h>
@@ -15,7 +15,7 @@ namespace flow::io {
 namespace {
 
 constexpr int kStop = 10;       // the exit status that asks the run to stop
-constexpr double kSilence = 1;  // seconds in which a run that stops waits without a word
+constexpr double kSilence = 1;  // seconds that a stopping run waits before it prints a message
 
 std::string owner_text(const CommandEvent& event) {
   if (event.kind == "return") return "the return";
@@ -35,8 +35,8 @@ bool imports_numpy(const fs::path& script) {
   return false;
 }
 
-/// Whether the command runs a script with Python that imports NumPy, directly or through
-/// `flowhook`, and that Python has no NumPy. False where this cannot be decided.
+/// Returns true if the command runs a Python script that imports NumPy, directly or through
+/// `flowhook`, and that Python has no NumPy. Returns false if this cannot be decided.
 bool lacks_numpy(const ProcessOptions& command) {
   static const std::regex python(R"((.*/)?python[0-9.]*)");
   const std::vector<std::string>& words = command.words;
@@ -56,7 +56,7 @@ bool lacks_numpy(const ProcessOptions& command) {
     process.close_input();
     const auto status = process.wait(deadline_in(kLongestSearch));
     return status && status->code == kMissing;
-  } catch (const RunError&) {  // Python is missing: starting the command reports that
+  } catch (const RunError&) {  // If Python is missing, starting the command reports it.
     return false;
   }
 }
@@ -98,7 +98,7 @@ std::vector<Encoded> CommandProcess::encode(const CommandEvent& event) const {
 
 Process::Reached CommandProcess::send(Process& process, std::string text,
                                       const std::vector<Encoded>& arrays, Deadline deadline) {
-  constexpr size_t kSmall = 65536;  // written together with its neighbors
+  constexpr size_t kSmall = 65536;  // bytes; smaller arrays share one write with their neighbors
   for (const Encoded& array : arrays) {
     text += array.head;
     if (!array.body.data) continue;
@@ -141,7 +141,7 @@ void CommandProcess::say(const CommandEvent* event, const std::string& what) con
 void CommandProcess::heed(const CommandEvent* event, const ExitStatus& status) {
   if (status.good()) return;
   if (status.signal != 0 || status.code != kStop) return fail(event, status.str());
-  // At the end there is nothing left to stop.
+  // At the end of the run there is nothing left to stop.
   if (!ending_ && !stop_asked_.exchange(true)) say(event, "asked the run to stop");
 }
 

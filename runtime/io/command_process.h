@@ -1,5 +1,5 @@
-// What a stream and a spawned command have in common: how they are started, given arrays, and what
-// their ends mean.
+// The common part of stream and spawned commands: how they are started, how they receive arrays,
+// and how their ends are interpreted.
 #pragma once
 
 #include <atomic>
@@ -22,46 +22,49 @@ class CommandProcess : public Command {
  protected:
   ProcessOptions process_options(std::map<std::string, std::string> environment);
   std::vector<Encoded> encode(const CommandEvent& event) const;
-  /// `text`, then the arrays.
+  /// Writes `text`, then the arrays.
   static Process::Reached send(Process& process, std::string text,
                                const std::vector<Encoded>& arrays, Deadline deadline);
 
-  /// "job.yaml:12:5: step 20: the command `cat` of watch `lenet`"
+  /// Returns the beginning of a message, such as "job.yaml:12:5: step 20: the command `cat` of
+  /// watch `lenet`".
   std::string place(const CommandEvent* event) const;
-  /// Throws, or is done with the command, as `on_error` says. `event`: null at the start and at
-  /// the end.
+  /// Reports a failure of the command as `on_error` requests: either throws RunError, or prints a
+  /// warning and continues without the command. `event` is null at the start and at the end.
   void fail(const CommandEvent* event, const std::string& what, const std::string& hint = {});
   void say(const CommandEvent* event, const std::string& what) const;
-  /// It did not do what it should in its time, and has been ended. A run that is asked to stop does
-  /// not fail of that: it has its state to save.
+  /// Handles a command that missed its deadline and has been ended. If the run was asked to stop,
+  /// this is not a failure, because the run still has to save its state.
   void fail_late(const CommandEvent* event, const std::string& missed);
-  /// Fails when the command is a Python script that needs NumPy and its Python has none.
+  /// Fails if the command is a Python script that needs NumPy and its Python has no NumPy.
   void check_numpy();
-  /// What a process leaves undone for a moment after its end, such as closing of pipes. In seconds.
+  /// Seconds that an ended process may still take to finish its cleanup, such as closing its pipes.
   static constexpr double kMoment = 1;
-  /// Does what the exit status of an ended process asks for.
+  /// Does what the exit status of an ended process requests.
   void heed(const CommandEvent* event, const ExitStatus& status);
 
-  /// The process has ended. What it left in the background may stay until the end of the run.
+  /// Takes over a process that has ended. Its background processes may run until the end of the
+  /// run.
   void leave(std::unique_ptr<Process> process);
-  /// Ends that, and says so, unless it ends within a moment by itself.
+  /// Waits a moment for the background processes of ended commands. Reports and ends those that
+  /// still run.
   void end_left();
 
-  /// Asked while a process is awaited: is the run to stop? After a second of that says what it is
-  /// waiting for.
+  /// Returns true if the run has been asked to stop. It is called while the run waits for a
+  /// process; after a second of stopping it prints what the run waits for.
   bool is_stopping();
 
   const plan::CommandSink options_;
   const CommandContext& context_;
   std::atomic<bool>& stop_asked_;
-  const std::string where_;  // of the first hook or return that it serves
-  bool done_ = false;        // it is given no more
-  bool ending_ = false;      // the run is over
-  Deadline says_so_;         // when the run has been stopping for a while
+  const std::string where_;  // place of the first hook or return that it serves
+  bool done_ = false;        // true if the command receives no more events
+  bool ending_ = false;      // true if the run is over
+  Deadline says_so_;         // when a stopping run prints that it still waits
   bool has_said_so_ = false;
 
  private:
-  std::vector<std::unique_ptr<Process>> left_;  // that have ended, but not their groups
+  std::vector<std::unique_ptr<Process>> left_;  // ended processes whose process groups still run
 };
 
 }  // namespace flow::io

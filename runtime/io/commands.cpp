@@ -1,5 +1,5 @@
-// The commands of a run, from its start to its end: a process for the whole run, or one for each
-// event.
+// The commands of a run, from its start to its end: each is one process for the whole run, or one
+// process for each event.
 #include "runtime/io/commands.h"
 
 #include <fmt/format.h>
@@ -16,10 +16,10 @@ namespace {
 
 using Reached = Process::Reached;
 
-/// How long the end of a command is awaited where it does not say. In seconds.
+/// Seconds to wait for the end of a command that does not set a timeout.
 constexpr double kEnd = 30;
 
-/// A process for each event, with the arrays on its standard input.
+/// A command that starts a process for each event and passes the arrays on its standard input.
 class SpawnCommand : public CommandProcess {
  public:
   using CommandProcess::CommandProcess;
@@ -38,7 +38,8 @@ class SpawnCommand : public CommandProcess {
       return fail(&event, error.what(), error.hint());
     }
     const Deadline deadline = deadline_in(options_.timeout);
-    send(*process, {}, arrays, deadline);  // one that does not look at them has its reasons
+    // A failed write is no error: a command may ignore its arrays.
+    send(*process, {}, arrays, deadline);
     process->close_input();
     if (const auto status = process->wait(deadline)) {
       leave(std::move(process));
@@ -51,12 +52,13 @@ class SpawnCommand : public CommandProcess {
 
 }  // namespace
 
-/// One process for the whole run, which several hooks may share: events go into its pipe, in order.
+/// One process for the whole run, which several hooks may share. Events are written to its pipe in
+/// order.
 class StreamCommand : public CommandProcess {
  public:
   using CommandProcess::CommandProcess;
   bool is_for(const plan::CommandSink& options) const { return options == options_; }
-  /// Adds a name of what may be delivered.
+  /// Adds the name of a value that may be delivered to the process.
   void announce(const std::string& name) {
     if (std::ranges::find(names_, name) == names_.end()) names_.push_back(name);
   }
@@ -89,7 +91,7 @@ class StreamCommand : public CommandProcess {
     ending_ = true;
     if (!process_) return;
     end_ = deadline_in(options_.timeout.value_or(kEnd));
-    // Whether that reaches it is told by how it ends.
+    // The exit status of the process shows whether this line arrived.
     if (!done_ && !process_->status()) process_->write(end_line(context_.job, status), end_);
     process_->close_input();
   }
@@ -107,7 +109,7 @@ class StreamCommand : public CommandProcess {
   }
 
  private:
-  /// Hands an event over and, where it acknowledges, waits for that.
+  /// Writes an event and, if the command acknowledges events, waits for the acknowledgment.
   void exchange(const CommandEvent* event, std::string line, const std::vector<Encoded>& arrays) {
     if (process_->status()) return part(event);
     const Deadline deadline = deadline_in(options_.timeout);
@@ -128,7 +130,7 @@ class StreamCommand : public CommandProcess {
     fail_late(event, missed);
   }
 
-  /// It reads no more: it has ended, or only closed its input.
+  /// Handles a process that reads no more input: it has ended, or has only closed its input.
   void part(const CommandEvent* event) {
     done_ = true;
     const auto status = process_->wait(deadline_in(kMoment));
@@ -140,7 +142,7 @@ class StreamCommand : public CommandProcess {
 
   std::vector<std::string> names_;
   std::unique_ptr<Process> process_;
-  bool heeded_ = false;  // its exit status
+  bool heeded_ = false;  // true if its exit status has been handled
   Deadline end_;
 };
 
@@ -150,7 +152,7 @@ Commands::~Commands() {
   try {
     end("failed");
   } catch (const RunError&) {
-    // The run has failed already, and that is told.
+    // The run has already failed, and its failure is reported.
   }
 }
 

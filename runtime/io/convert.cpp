@@ -1,5 +1,5 @@
-// Rows of a file as a job sees them. NaN and infinity both have an exponent of ones, whatever the
-// byte order.
+// Converts rows of a file to the values that a job uses. NaN and infinity are found by their
+// exponents, whose bits are all ones in either byte order.
 #include "runtime/io/convert.h"
 
 #include <fmt/format.h>
@@ -23,7 +23,7 @@ namespace {
 constexpr size_t kBytes = 256;
 constexpr size_t kMostTableChannels = 64;
 
-/// One element of a file: at any address, in either byte order.
+/// Loads one element of a file, which may have any alignment and either byte order.
 template <typename T>
 T load(const std::byte* at, bool swap) {
   std::array<std::byte, sizeof(T)> bytes;
@@ -32,14 +32,15 @@ T load(const std::byte* at, bool swap) {
   return std::bit_cast<T>(bytes);
 }
 
-/// Stores `value` as a To; false where To has no such value, or a finite one is infinite as a To.
+/// Stores `value` as a To. Returns false if To cannot represent it, or if a finite value becomes
+/// infinite.
 template <typename To>
 bool store(double value, To& out) {
   if constexpr (std::is_same_v<To, Bool>) {
     out = {static_cast<uint8_t>(value == 1)};
     return value == 0 || value == 1;
   } else if constexpr (std::is_integral_v<To>) {
-    // Both bounds are doubles; the upper one is the first that is too large.
+    // Both bounds are doubles. The upper one is the first value that is too large.
     constexpr double kLow = static_cast<double>(std::numeric_limits<To>::min());
     constexpr double kBeyond = static_cast<double>(std::numeric_limits<To>::max() / 2 + 1) * 2;
     if (!(value >= kLow && value < kBeyond) || value != std::trunc(value)) return false;
@@ -51,7 +52,8 @@ bool store(double value, To& out) {
   return true;
 }
 
-/// Where nothing is computed, integers go to integers without a double between them.
+/// Copies a value without arithmetic. Integers are converted to integers directly, not through a
+/// double.
 template <typename From, typename To>
 bool copy_value(From from, To& out) {
   if constexpr (std::is_integral_v<From> && std::is_integral_v<To>) {
@@ -78,7 +80,8 @@ std::optional<Misfit> convert_row(const std::byte* from, bool swap, const Affine
   return std::nullopt;
 }
 
-/// Bytes scaled to float32: the same bits as the table's, many at once.
+/// Scales bytes to float32. The results are bit-identical to those of the table, and many are
+/// computed at a time.
 FLOW_VECTORIZED void scale_bytes(const uint8_t* from, double scale, float* out, size_t elements) {
   for (size_t i = 0; i < elements; ++i)
     out[i] = static_cast<float>(static_cast<double>(from[i]) * scale);

@@ -1,4 +1,4 @@
-// Datasets: columns of rows in files.
+// Datasets, whose columns are rows in files.
 #include "runtime/io/dataset.h"
 
 #include <fmt/format.h>
@@ -15,10 +15,11 @@ namespace flow::io {
 
 namespace {
 
-/// The end of rows that go on to the last one of the file.
+/// The end of a range of rows that includes the last row of the file.
 constexpr int64_t kToTheLast = std::numeric_limits<int64_t>::max();
 
-/// Products of the leading extents, each once: {1, 3, 84, 2352} of [3, 28, 28].
+/// Returns the products of the leading extents without duplicates: {1, 3, 84, 2352} for [3, 28,
+/// 28].
 std::vector<int64_t> leading_products(const Shape& shape) {
   std::vector<int64_t> products = {1};
   for (const int64_t extent : shape)
@@ -26,8 +27,8 @@ std::vector<int64_t> leading_products(const Shape& shape) {
   return products;
 }
 
-/// Is one row shape the other with neighboring axes merged or split? Then the elements lie in the
-/// same order and mean the same; those of [28, 28, 3] would not in [3, 28, 28].
+/// Returns true if merging or splitting neighboring axes turns one row shape into the other. In
+/// this case the elements have the same order and meaning; [28, 28, 3] and [3, 28, 28] do not.
 bool same_order(const Shape& a, const Shape& b) {
   if (a.elements() != b.elements()) return false;
   const auto of_a = leading_products(a), of_b = leading_products(b);
@@ -84,7 +85,7 @@ class FileColumn : public ColumnReader {
   }
 
  private:
-  /// Rows of the file from `first` on, which are the column's from `begin` on.
+  /// A range of rows: row `first` of the file is row `begin` of the column.
   struct Part {
     int64_t first, begin;
   };
@@ -177,14 +178,15 @@ Rows open_rows(const plan::Column& column, const fs::path& path) {
   return read_npy_rows(path, check);
 }
 
-/// The same of what is compressed.
+/// Returns the hint for the decompressed content of a gzip file.
 std::string hint_for_packed(const MappedFile& file, const fs::path& path) {
   std::array<std::byte, 64> start{};
   const size_t length = Gunzip(file.bytes(), path.string()).read(start);
   return hint_for_text(std::span(start).first(length));
 }
 
-/// For a file that could not be read in the column's format: what its first bytes are of.
+/// Returns a hint for a file that could not be read in the column's format, based on the format
+/// that its first bytes indicate.
 std::string hint_for_bytes(const plan::Column& column, const fs::path& path) try {
   const MappedFile file(path);
   if (std::string hint = hint_for_text(file.bytes()); !hint.empty()) return hint;
@@ -204,7 +206,7 @@ std::string hint_for_bytes(const plan::Column& column, const fs::path& path) try
     return "convert the text file with numpy.loadtxt and numpy.save";
   return {};
 } catch (const RunError&) {
-  return {};  // it cannot be read at all, which is told already
+  return {};  // The file cannot be read at all, which the caller already reports.
 }
 
 std::string hint_for(const plan::Column& column, const fs::path& path, const fs::path& root,

@@ -1,4 +1,4 @@
-// Datasets: columns of rows in files, converted a batch at a time.
+// Datasets, whose columns are rows in files that are converted a batch at a time.
 #pragma once
 
 #include <functional>
@@ -15,7 +15,8 @@
 
 namespace flow::io {
 
-/// Elements of `dtype` in C order, the first axis counting rows. Moving keeps `data` valid.
+/// Elements of `dtype` in C order, whose first axis counts the rows. `data` stays valid when Rows
+/// is moved.
 struct Rows {
   DType dtype = DType::kUInt8;
   Narrow narrow = Narrow::kNo;
@@ -23,65 +24,68 @@ struct Rows {
   bool big_endian = false;
   std::span<const std::byte> data;
 
-  std::optional<MappedFile> file;       // one of these two owns the data
-  std::unique_ptr<std::byte[]> memory;  // what was compressed, or in another order
+  std::optional<MappedFile> file;       // either this or `memory` owns the data
+  std::unique_ptr<std::byte[]> memory;  // data that was compressed or in another order
 };
 
-/// Throws where the shape of a file, rows first, is not the expected one.
+/// A function that throws if the shape of a file, whose first axis counts the rows, is not the
+/// expected one.
 using CheckShape = std::function<void(const Shape&)>;
 
-/// An idx file (the format of MNIST), plain or gzip. RunError: not idx, truncated, too long, a
-/// gzip stream that is damaged. Nothing is unpacked before `check` has seen the shape, and nothing
-/// is allocated that the file's own size does not warrant.
+/// Reads an idx file (the format of MNIST), plain or gzipped. Throws RunError if the file is not
+/// idx, is truncated or too long, or if its gzip stream is damaged. Nothing is unpacked before
+/// `check` has seen the shape, and no more memory is allocated than the size of the file can
+/// justify.
 Rows read_idx_rows(const fs::path& path, const CheckShape& check);
 
-/// A .npy file, mapped where it is in C order.
+/// Reads a .npy file. It is mapped if it is in C order.
 Rows read_npy_rows(const fs::path& path, const CheckShape& check);
 
-/// An array of an .npz file, mapped where it is stored as it is and in C order; nothing is unpacked
-/// before `check` has seen the shape.
+/// Reads an array of an .npz file. It is mapped if it is uncompressed and in C order. Nothing is
+/// unpacked before `check` has seen the shape.
 Rows read_npz_rows(const fs::path& path, const std::string& array, const CheckShape& check);
 
-/// Rows of single bytes as they lie in their file, and what the bytes mean.
+/// Rows of single bytes, unchanged from their file, and the values that the bytes mean.
 struct ByteRows {
   std::vector<std::span<const std::byte>> parts;  // each [rows, elements of a row]
-  size_t channels = 1;                            // leading axis of a row, or 1
-  std::span<const std::byte> table;               // [channels, 256] of the dtype asked for
+  size_t channels = 1;                            // extent of the leading axis of a row, or 1
+  std::span<const std::byte> table;               // [channels, 256] of the requested dtype
 };
 
-/// Values of a column that are NaN or infinite.
+/// Counts the values of a column that are NaN or infinite.
 struct Nonfinite {
   int64_t count = 0;
-  int64_t row = 0;  // in the file: the first row that has one
+  int64_t row = 0;  // index in the file of the first row that has one
 };
 
-/// The rows of one file, mapped, or in memory where they are packed or of another order; in the
-/// file's dtype.
+/// Reads the rows of one file, in the file's dtype. They are mapped, or in memory if the file is
+/// compressed or in another order.
 class ColumnReader {
  public:
-  /// Opens and checks the file: magic, dtype, extents, length, gzip's checksum. `root` is what the
-  /// column's path is relative to. RunError (it names column.where, the path, what was found and
-  /// what was expected) when it is missing, truncated, too long, not of that format, or when its
-  /// rows are not column.row_shape.
+  /// Opens the file and checks its magic number, dtype, extents, length and gzip checksum. The
+  /// column's path is relative to `root`. Throws RunError if the file is missing, truncated, too
+  /// long or not of the column's format, or if its rows are not column.row_shape. The message
+  /// states column.where, the path, what was found and what was expected.
   static std::unique_ptr<ColumnReader> open(const plan::Column& column, const fs::path& root);
   virtual ~ColumnReader() = default;
   virtual int64_t rows() const = 0;
   virtual const Shape& row_shape() const = 0;
-  /// A row as users find it in their file: "row 12 of data/labels.npy".
+  /// Returns the name under which users find a row in their file: "row 12 of data/labels.npy".
   virtual std::string row_text(int64_t row) const = 0;
   /// Writes row `rows[i]` to the i-th row of `out`, converted: (x * scale - mean) / std in float64,
-  /// rounded once to `dtype` (integers: must be whole and in range, else RunError). Allocates
-  /// nothing, is safe from one thread at a time.
+  /// rounded once to `dtype`. Throws RunError if `dtype` is an integer and a result is not whole or
+  /// out of range. Allocates nothing. Only one thread may call it at a time.
   virtual void read(std::span<const int64_t> rows, DType dtype, std::span<std::byte> out) = 0;
-  /// For those that look bytes up themselves: the table gives the bits that `read` gives. Nothing
-  /// where the file holds no bytes, or one that has no value in `dtype`. Valid until rows are read
-  /// as another dtype.
+  /// Returns the rows for callers that look up bytes themselves; the table gives results that are
+  /// bit-identical to those of `read`. Returns nothing if the file does not contain bytes, or if a
+  /// byte has no value in `dtype`. The result is valid until rows are read as another dtype.
   virtual std::optional<ByteRows> byte_rows(DType dtype) = 0;
-  /// Reads all rows once, but those of integers, which have none.
+  /// Counts the values that are NaN or infinite. Reads all rows once, except rows of integers,
+  /// which have no values of this kind.
   virtual Nonfinite nonfinite() = 0;
 };
 
-/// A dataset: its columns, of equal length.
+/// A dataset, whose columns have equal lengths.
 class Dataset {
  public:
   Dataset(const plan::Dataset& dataset, const fs::path& root);

@@ -1,4 +1,5 @@
-// Copies elements in the order of the result, in tiles where neighbors there are far apart here.
+// Copies elements in the order of the result, in tiles if neighbors in the result are far apart in
+// the source.
 #include "runtime/io/elements.h"
 
 #include <algorithm>
@@ -8,12 +9,12 @@
 namespace flow::io {
 namespace {
 
-/// An axis of the result: how many elements, and how far apart they are in each array.
+/// An axis of the result: its extent, and its strides in the source and in the result.
 struct PermutedAxis {
   int64_t extent = 1, from = 0, to = 0;
 };
 
-/// The axes of the result from outermost to innermost.
+/// Returns the axes of the result from outermost to innermost.
 std::vector<PermutedAxis> axes_of(const Shape& shape, std::span<const int64_t> perm) {
   std::vector<PermutedAxis> axes(perm.size());
   std::vector<int64_t> strides(perm.size());
@@ -31,8 +32,8 @@ std::vector<PermutedAxis> axes_of(const Shape& shape, std::span<const int64_t> p
   return axes;
 }
 
-/// Copies a matrix of two axes, tile by tile: a tile stays in the cache, however far apart its rows
-/// and columns are.
+/// Copies a matrix of two axes tile by tile: a tile stays in the cache even if its rows and columns
+/// are far apart.
 template <size_t kElement>
 void copy_tiles(const std::byte* from, const PermutedAxis& rows, const PermutedAxis& columns,
                 std::byte* to) {
@@ -60,7 +61,7 @@ void copy_matrix(const std::byte* from, const PermutedAxis& rows, const Permuted
   }
 }
 
-/// The axis that pairs with the last one in a tile: the one whose elements are nearest in the
+/// Returns the axis that forms tiles with the last axis: the one whose elements are nearest in the
 /// source.
 size_t nearest_axis(const std::vector<PermutedAxis>& axes) {
   size_t nearest = axes.size() - 2;
@@ -83,7 +84,8 @@ bool are_transposed(const Shape& a, const Shape& b) {
 
 void copy_permuted(const std::byte* from, const Shape& shape, std::span<const int64_t> perm,
                    size_t element, std::byte* to) {
-  if (shape.elements() == 0) return;  // other extents may be as large as they like
+  // The other extents of an empty shape may be arbitrarily large.
+  if (shape.elements() == 0) return;
   std::vector<PermutedAxis> axes = axes_of(shape, perm);
   while (axes.size() < 2) axes.insert(axes.begin(), PermutedAxis());
   const size_t nearest = nearest_axis(axes);
@@ -94,7 +96,7 @@ void copy_permuted(const std::byte* from, const Shape& shape, std::span<const in
   for (;;) {
     copy_matrix(from, rows, columns, element, to);
     size_t axis = axes.size();
-    for (;;) {  // the next index of the outer axes, the last one first
+    for (;;) {  // Advances the index of the outer axes, in which the last axis changes fastest.
       if (axis-- == 0) return;
       from += axes[axis].from * static_cast<int64_t>(element);
       to += axes[axis].to * static_cast<int64_t>(element);

@@ -1,5 +1,5 @@
-// The elements of an array: as C++ values (one visit instead of a switch wherever a dtype matters),
-// in the dtype in which they leave a run, and with their axes in another order.
+// The elements of an array: as C++ values (one visit replaces a switch over the dtype), in the
+// dtype in which they leave a run, and with permuted axes.
 #pragma once
 
 #include <cstddef>
@@ -12,7 +12,7 @@
 
 namespace flow::io {
 
-/// A byte of a file need not be 0 or 1; a C++ bool must.
+/// A bool as a file stores it: its byte may have any value, while a C++ bool must be 0 or 1.
 struct Bool {
   uint8_t byte;
   operator bool() const { return byte != 0; }
@@ -33,8 +33,8 @@ decltype(auto) visit_stored(DType dtype, Body body) {
   }
 }
 
-/// A number as an element, rounded once. REQUIRES: an integer has this value; bools are what is not
-/// 0.
+/// Converts a number to an element, rounded once. A bool is true if the number is not 0. REQUIRES:
+/// an integer type can represent the number.
 template <typename T>
 T element_of(double value) {
   if constexpr (std::is_same_v<T, Bool>)
@@ -53,17 +53,18 @@ decltype(auto) visit_elements(const ArrayView& array, Body body) {
   });
 }
 
-/// bfloat16, which .npy does not have, becomes float32; everything else stays as it is.
+/// Converts bfloat16, which .npy does not have, to float32, and passes every other dtype on
+/// unchanged.
 class Delivered {
  public:
-  /// Of values of this dtype and at most this shape.
+  /// Prepares to convert values of this dtype and at most this shape.
   Delivered(DType dtype, const Shape& shape) {
     if (dtype == DType::kBFloat16) wide_ = Array(DType::kFloat32, shape);
   }
 
   static DType dtype_of(DType dtype) { return dtype == DType::kBFloat16 ? DType::kFloat32 : dtype; }
 
-  /// Valid until the next call.
+  /// The result is valid until the next call.
   ArrayView operator()(const ArrayView& value) {
     if (value.dtype != DType::kBFloat16) return value;
     visit_elements(value, [&](auto elements) {
@@ -81,11 +82,11 @@ class Delivered {
 /// The shape whose axis k is axis perm[k] of `shape`.
 Shape permuted(const Shape& shape, std::span<const int64_t> perm);
 
-/// Are they matrices of different shapes, and each the shape of the other one transposed?
+/// Returns true if both are shapes of matrices, they differ, and each is the other one transposed.
 bool are_transposed(const Shape& a, const Shape& b);
 
-/// Writes an array of `shape`, in C order, as the one of the permuted shape. `element`: bytes of
-/// one. REQUIRES: `perm` has each axis once.
+/// Permutes the axes of an array of `shape`, which is in C order, and writes the result in C order.
+/// `element` is the number of bytes of an element. REQUIRES: `perm` contains each axis once.
 void copy_permuted(const std::byte* from, const Shape& shape, std::span<const int64_t> perm,
                    size_t element, std::byte* to);
 

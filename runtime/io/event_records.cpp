@@ -1,5 +1,5 @@
-// Messages in Protocol Buffers' wire format, and TFRecord files: uint64 length, its masked CRC32C,
-// the data, theirs.
+// Messages in the wire format of Protocol Buffers, and TFRecord files, in which a record is a
+// uint64 length, the masked CRC32C of the length, the data, and the masked CRC32C of the data.
 #include "runtime/io/event_records.h"
 
 #include <array>
@@ -8,7 +8,7 @@
 
 namespace flow::io {
 
-/// Both formats are little-endian, as is every machine that we build for.
+/// Both formats are little-endian, like every supported machine.
 static_assert(std::endian::native == std::endian::little);
 
 namespace {
@@ -114,7 +114,8 @@ void append_framed(std::string_view record, std::string& out) {
 }  // namespace
 
 RecordFile::RecordFile(const fs::path& path, std::string_view start) {
-  write_text_atomically(path, start);  // on the disk: other files may be removed now
+  // The file is on the disk on return, because other files may be removed after that.
+  write_text_atomically(path, start);
   file_ = File::open_update(path);
   bytes_ = start.size();
 }

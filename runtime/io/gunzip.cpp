@@ -1,4 +1,4 @@
-// gzip and deflate streams in memory.
+// Unpacks gzip and deflate streams in memory.
 #include "runtime/io/gunzip.h"
 
 #include <fmt/format.h>
@@ -14,7 +14,7 @@ namespace flow::io {
 
 namespace {
 
-constexpr size_t kPiece = size_t{1} << 30;  // zlib counts in 32 bits
+constexpr size_t kPiece = size_t{1} << 30;  // bytes per call, because zlib counts in 32 bits
 
 RunError damaged_stream(const std::string& name) {
   return RunError(fmt::format("{} is damaged: invalid deflate stream, or wrong size", name));
@@ -31,7 +31,7 @@ Gunzip::Gunzip(std::span<const std::byte> packed, const std::string& name)
 Gunzip::~Gunzip() { inflateEnd(&stream_); }
 
 void Gunzip::next_member() {
-  // What zlib has not taken is ahead of what it has not been given.
+  // The bytes that zlib has not consumed precede those that it has not received.
   rest_ = {rest_.data() - stream_.avail_in, rest_.size() + stream_.avail_in};
   stream_.avail_in = 0;
   const auto is_zero = [](std::byte byte) { return byte == std::byte{0}; };
@@ -80,11 +80,11 @@ namespace {
 
 struct Inflated {
   size_t bytes = 0;
-  bool ended = false;  // with the last packed byte
+  bool ended = false;  // true if the stream ends with the last packed byte
 };
 
-/// Unpacks a raw deflate stream until it ends, is damaged, or `into` is full. REQUIRES: both sizes
-/// fit 32 bits.
+/// Unpacks a raw deflate stream until it ends, is found damaged, or `into` is full. REQUIRES: both
+/// sizes fit in 32 bits.
 Inflated inflate_into(std::span<const std::byte> packed, std::span<std::byte> into) {
   z_stream stream{};
   if (inflateInit2(&stream, -MAX_WBITS) != Z_OK) throw std::bad_alloc();
@@ -102,7 +102,8 @@ Inflated inflate_into(std::span<const std::byte> packed, std::span<std::byte> in
 }  // namespace
 
 std::unique_ptr<std::byte[]> memory_for(size_t size, size_t packed, const std::string& name) {
-  constexpr size_t kSmall = size_t{1} << 26;  // asking the system takes longer than this is worth
+  // For less memory than this, asking the system takes longer than it is worth.
+  constexpr size_t kSmall = size_t{1} << 26;
   if (size > Gunzip::bound(packed)) throw damaged_stream(name);
   if (size > kSmall)
     if (const size_t available = available_memory(); size > available)
@@ -115,7 +116,8 @@ std::unique_ptr<std::byte[]> memory_for(size_t size, size_t packed, const std::s
 std::unique_ptr<std::byte[]> inflate_raw(std::span<const std::byte> packed, size_t size,
                                          const std::string& name) {
   if (packed.size() > UINT32_MAX || size >= UINT32_MAX) throw damaged_stream(name);
-  auto bytes = memory_for(size + 1, packed.size(), name);  // one more would be too many
+  // The extra byte detects a stream that is too long.
+  auto bytes = memory_for(size + 1, packed.size(), name);
   const Inflated result = inflate_into(packed, {bytes.get(), size + 1});
   if (!result.ended || result.bytes != size) throw damaged_stream(name);
   return bytes;

@@ -1,4 +1,4 @@
-// Metrics: counts of classes, or all scores of an epoch.
+// Metrics, computed from counts of classes or from all scores of an epoch.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -19,12 +19,12 @@ using plan::Average;
 using plan::Metric;
 using plan::MetricType;
 
-/// 0 where nothing counts, as scikit-learn has it.
+/// Returns part / whole, or 0 if `whole` is 0, as scikit-learn does.
 double ratio(uint64_t part, uint64_t whole) {
   return whole > 0 ? static_cast<double>(part) / static_cast<double>(whole) : 0;
 }
 
-/// What a metric is, and how messages name it.
+/// A metric and its name in messages.
 struct Named {
   Metric metric;
   std::string what;
@@ -35,7 +35,7 @@ struct Named {
   }
 };
 
-/// A metric that is one number.
+/// A metric whose value is a number.
 class NumberMetric : public Accumulator {
  public:
   explicit NumberMetric(Named named = {}) : named_(std::move(named)) {}
@@ -48,7 +48,7 @@ class NumberMetric : public Accumulator {
   const Named named_;
 };
 
-/// Calls count(label, other) with each pair whose label counts.
+/// Calls count(label, other) with each pair whose label is not the ignored one.
 template <typename Count>
 void visit_pairs(const ArrayView& array, const Metric& metric, const Count& count) {
   FLOW_CHECK(array.dtype == DType::kInt64);
@@ -58,7 +58,7 @@ void visit_pairs(const ArrayView& array, const Metric& metric, const Count& coun
     if (values[i] != metric.ignored) count(values[i], values[i + 1]);
 }
 
-/// The class as an index. RunError where it is not a class.
+/// Returns the class as an index. Throws RunError if the number is not a class.
 size_t class_of(int64_t number, const Named& named, std::string_view kind) {
   const int64_t most = named.metric.type == MetricType::kConfusionMatrix ? plan::kMostMatrixClasses
                                                                          : plan::kMostClasses;
@@ -69,7 +69,7 @@ size_t class_of(int64_t number, const Named& named, std::string_view kind) {
   return static_cast<size_t>(number);
 }
 
-/// How many pairs have what matches.
+/// The share of pairs that match: the two are equal, or the label is among the top k.
 class HitRate : public NumberMetric {
  public:
   using NumberMetric::NumberMetric;
@@ -97,14 +97,14 @@ class HitRate : public NumberMetric {
   uint64_t hits_ = 0, rows_ = 0;
 };
 
-/// The rows of a class: by label, by prediction, and by both.
+/// The number of rows that have a class as the label, as the prediction, and as both.
 struct ClassCounts {
   uint64_t labels = 0, predictions = 0, both = 0;
 
   bool occurs() const { return labels > 0 || predictions > 0; }
 };
 
-/// Scores of classes from how often each is the label, the prediction, and both.
+/// Computes scores from how often each class is the label, the prediction, and both.
 class ClassScore : public NumberMetric {
  public:
   using NumberMetric::NumberMetric;
@@ -178,7 +178,7 @@ class ClassScore : public NumberMetric {
         return ratio(counts.both, counts.labels);
       case MetricType::kF1:
         return ratio(2 * counts.both, counts.labels + counts.predictions);
-      default:  // the mean of intersections over unions
+      default:  // mean of intersections over unions
         return ratio(counts.both, counts.labels + counts.predictions - counts.both);
     }
   }
@@ -186,7 +186,7 @@ class ClassScore : public NumberMetric {
   std::vector<ClassCounts> classes_;
 };
 
-/// Counts of pairs: rows are labels, columns are predictions.
+/// Counts pairs in a matrix, whose rows are labels and whose columns are predictions.
 class ConfusionMatrix : public Accumulator {
  public:
   explicit ConfusionMatrix(Named named) : named_(std::move(named)) { clear(); }
@@ -241,9 +241,9 @@ class ConfusionMatrix : public Accumulator {
   bool empty_ = true;
 };
 
-/// The area under the ROC curve: the share of pairs of a row with label 1 and one with label 0 in
-/// which the former has the higher score, ties counting half (Mann and Whitney, 1947). Keeps all
-/// scores.
+/// The area under the ROC curve. It considers all pairs of a row with label 1 and a row with label
+/// 0: the area is the share in which the former has the higher score, where ties count half (Mann
+/// and Whitney, 1947). It keeps all scores.
 class RocArea : public NumberMetric {
  public:
   using NumberMetric::NumberMetric;
@@ -264,7 +264,7 @@ class RocArea : public NumberMetric {
     for (std::vector<double>& scores : scores_) scores.clear();
   }
 
-  /// NaN where one of the two labels is missing, or a score is NaN.
+  /// Returns NaN if one of the two labels is missing, or if a score is NaN.
   double value() const override {
     std::vector<double> zeros = scores_[0], ones = scores_[1];
     const auto is_nan = [](double score) { return std::isnan(score); };
@@ -273,7 +273,7 @@ class RocArea : public NumberMetric {
       return NAN;
     std::ranges::sort(zeros);
     std::ranges::sort(ones);
-    uint64_t halves = 0;  // of pairs, so that ties are whole numbers
+    uint64_t halves = 0;  // counts halves of pairs, so that ties are whole numbers
     size_t below = 0, up_to = 0;
     for (const double score : ones) {
       while (below < zeros.size() && zeros[below] < score) ++below;
@@ -284,7 +284,7 @@ class RocArea : public NumberMetric {
            (static_cast<double>(zeros.size()) * static_cast<double>(ones.size()));
   }
 
-  /// The number of scores of label 0, those scores, then those of label 1.
+  /// Returns the number of scores of label 0, those scores, then the scores of label 1.
   std::vector<uint64_t> held() const override {
     std::vector<uint64_t> words = {scores_[0].size()};
     for (const std::vector<double>& scores : scores_)
@@ -299,10 +299,10 @@ class RocArea : public NumberMetric {
   }
 
  private:
-  std::array<std::vector<double>, 2> scores_;  // by label
+  std::array<std::vector<double>, 2> scores_;  // indexed by label
 };
 
-/// exp of the mean loss.
+/// The exponential of the mean loss.
 class Perplexity : public NumberMetric {
  public:
   explicit Perplexity(DType dtype) : mean_(plan::Reduce::kMean, dtype) {}

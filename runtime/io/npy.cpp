@@ -1,4 +1,4 @@
-// Whole .npy files, read and written, and those that grow along their first axis.
+// Reads and writes whole .npy files, and .npy files that grow along their first axis.
 #include "runtime/io/npy.h"
 
 #include <fmt/format.h>
@@ -21,15 +21,15 @@ void swap_bytes(std::span<std::byte> bytes, size_t element) {
                  bytes.begin() + static_cast<ptrdiff_t>(i + element));
 }
 
-/// Copies an array whose first axis runs fastest into one whose last does: with its axes in reverse
-/// order it is in C order.
+/// Copies an array in Fortran order, whose first axis varies fastest, to C order. The array with
+/// its axes in reverse order is in C order.
 void copy_fortran(const std::byte* from, const Shape& shape, size_t element, std::byte* to) {
   std::vector<int64_t> reversed(shape.extents().rbegin(), shape.extents().rend()), perm;
   for (size_t axis = reversed.size(); axis-- > 0;) perm.push_back(static_cast<int64_t>(axis));
   copy_permuted(from, Shape(std::move(reversed)), perm, element, to);
 }
 
-/// `from`: in this machine's byte order.
+/// Widens elements of type From to int32. `from` is in this machine's byte order.
 template <typename From>
 void widen(const std::byte* from, std::span<int32_t> to) {
   for (size_t i = 0; i < to.size(); ++i) {
@@ -39,7 +39,7 @@ void widen(const std::byte* from, std::span<int32_t> to) {
   }
 }
 
-/// The elements in C order and this machine's byte order, as wide as they are in the file.
+/// Copies the elements to C order and this machine's byte order, without widening them.
 void copy_stored(const NpyHeader& header, const std::byte* data, std::span<std::byte> out) {
   const size_t element = header.element_bytes();
   if (header.fortran_order)
@@ -67,7 +67,7 @@ Array parse_npy(std::span<const std::byte> bytes, const std::string& name) {
     else
       widen<uint16_t>(stored.data(), array.as<int32_t>());
   }
-  if (header.dtype == DType::kBool)  // any other byte would be no C++ bool
+  if (header.dtype == DType::kBool)  // A C++ bool must be 0 or 1.
     for (std::byte& byte : out) byte = byte == std::byte{0} ? byte : std::byte{1};
   return array;
 }
@@ -82,7 +82,7 @@ MappedNpy::MappedNpy(const fs::path& path) : file_(path) {
   check_npy_length(header, file_.bytes().size(), path.string());
   const std::byte* data = file_.bytes().data() + header.data_offset;
   const bool aligned = reinterpret_cast<uintptr_t>(data) % size_of(header.dtype) == 0;
-  // A byte of a bool may be any.
+  // The byte of a bool in a file may have any value, so bools are copied.
   if (aligned && !header.fortran_order && !header.big_endian && header.dtype != DType::kBool &&
       header.narrow == Narrow::kNo) {
     view_ = {header.dtype, header.shape, data};
@@ -101,7 +101,7 @@ void write_npy(const fs::path& path, const ArrayView& array) {
 
 namespace {
 
-/// The shape of the file: `length` entries of items that are stacked or joined.
+/// Returns the shape of a file that contains `length` entries of items that are stacked or joined.
 Shape file_shape(const Shape& item, bool concatenate, int64_t length) {
   FLOW_CHECK(!concatenate || item.rank() > 0);
   std::vector<int64_t> extents = {length};
@@ -133,7 +133,7 @@ NpyStack::NpyStack(const fs::path& path, DType dtype, Shape item_shape, bool con
   try {
     write_header();
   } catch (...) {
-    // Without its header it is no file that NumPy reads.
+    // NumPy cannot read a file without its header.
     std::error_code error;
     if (fs::is_regular_file(fs::symlink_status(path, error))) remove_path(path);
     throw;
@@ -151,7 +151,8 @@ NpyStack NpyStack::resume(const fs::path& path, DType dtype, Shape item_shape, b
   }
   NpyStack stack(File::open_update(path), dtype, std::move(item_shape), concatenate, length);
   const Shape wanted = file_shape(stack.item_shape_, concatenate, length);
-  // A crash may have left data that the header does not count yet, so the length is not compared.
+  // The length is not compared, because a crash may have left data that the header does not count
+  // yet.
   const size_t needed = stack.header_.size() + static_cast<size_t>(length) * stack.entry_bytes_;
   if (found.dtype != dtype || found.fortran_order || found.big_endian ||
       found.data_offset != stack.header_.size() || found.shape.rank() != wanted.rank() ||
@@ -200,7 +201,7 @@ void NpyStack::keep_digest() {
 
 void NpyStack::write_header() {
   char* const digits = header_.data() + digits_at_;
-  char* const end = header_.data() + header_.size() - 1;  // the newline stays
+  char* const end = header_.data() + header_.size() - 1;  // the newline is not overwritten
   char* at = std::to_chars(digits, end, length_).ptr;
   at = std::copy(after_digits_.begin(), after_digits_.end(), at);
   std::fill(at, end, ' ');

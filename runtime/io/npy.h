@@ -1,6 +1,6 @@
-// NumPy's .npy: read versions 1-3, both orders and byte orders, any of our dtypes; write 1.0,
-// C order, little-endian. bfloat16 is "V2", as the package ml_dtypes has it. Every file is hostile:
-// sizes are checked before anything is allocated.
+// NumPy's .npy format. Versions 1 to 3 are read, in C and Fortran order, both byte orders and every
+// dtype. Version 1.0 is written, in C order and little-endian. bfloat16 is "V2", as in the package
+// ml_dtypes. Every file is treated as hostile: sizes are checked before anything is allocated.
 #pragma once
 
 #include <cstdint>
@@ -14,10 +14,11 @@
 
 namespace flow::io {
 
-/// Element types of files that DType lacks. They become int32, which has all their values.
+/// The element types of files that DType lacks. They become int32, which can represent all their
+/// values.
 enum class Narrow : uint8_t { kNo, kInt16, kUInt16 };
 
-/// Bytes of an element in the file.
+/// Returns the number of bytes of an element in the file.
 constexpr size_t stored_size(DType dtype, Narrow narrow) {
   return narrow == Narrow::kNo ? size_of(dtype) : sizeof(int16_t);
 }
@@ -34,35 +35,36 @@ struct NpyHeader {
   size_t data_bytes() const { return static_cast<size_t>(shape.elements()) * element_bytes(); }
 };
 
-/// RunError where `bytes`, the first of a file or a record, are not those of an .npy.
+/// Throws RunError if `bytes`, the start of a file or a record, are not the start of a .npy file.
 void require_npy_magic(std::span<const std::byte> bytes, const std::string& name);
 
-/// The magic and the longest header that is read, which is NumPy's own limit.
+/// The size of the magic number and the longest header that is read, which is NumPy's limit.
 inline constexpr size_t kLongestNpyHeader = 12 + 10'000;
 
-/// Reads a header from the first bytes of a file. `name` is for messages. RunError for a wrong
-/// magic or version, a header that is no such dictionary, a dtype that we do not have (named),
-/// a negative or overflowing shape, a truncated text.
+/// Reads a header from the first bytes of a file. `name` appears in messages. Throws RunError for a
+/// wrong magic number or version, a header that is not the expected dictionary, an unsupported
+/// dtype (which the message names), a negative or overflowing shape, and truncated text.
 NpyHeader parse_npy_header(std::span<const std::byte> bytes, const std::string& name);
 
-/// RunError unless `file_bytes` is what the header asks for.
+/// Throws RunError unless `file_bytes` is the length that the header requires.
 void check_npy_length(const NpyHeader& header, size_t file_bytes, const std::string& name);
 
-/// The array that `bytes`, a whole file, holds, in C order and this machine's byte order. RunError
-/// when the file is truncated or has bytes beyond the array.
+/// Reads the array of a whole file, `bytes`, into C order and this machine's byte order. Throws
+/// RunError if the file is truncated or has bytes after the array.
 Array parse_npy(std::span<const std::byte> bytes, const std::string& name);
 
-/// parse_npy of the file at `path`.
+/// Reads the file at `path` with parse_npy.
 Array read_npy(const fs::path& path);
 
-/// The array of a file, to be looked at: no copy where it lies in the file as it would in memory.
+/// A read-only view of a file's array. The array is copied only if its form in the file differs
+/// from the form in memory.
 class MappedNpy {
  public:
-  /// RunError as parse_npy.
+  /// Throws RunError in the same cases as parse_npy.
   explicit MappedNpy(const fs::path& path);
   const ArrayView& view() const { return view_; }
 
-  /// Calls `read`. RunError where the file has become shorter by then.
+  /// Calls `read`. Throws RunError if the file has become shorter since it was mapped.
   template <typename Read>
   void recovering(Read read) const {
     file_.recovering(read);
@@ -71,37 +73,39 @@ class MappedNpy {
  private:
   MappedFile file_;
   Array copy_;
-  ArrayView view_;  // of one of these
+  ArrayView view_;  // view of `file_` or `copy_`
 };
 
-/// The header of a version 1.0 file, data begins on a multiple of 64. `grow` pads the first extent
-/// so that it can be rewritten in place up to 20 digits.
+/// Returns the header of a version 1.0 file, in which data begins at a multiple of 64 bytes. `grow`
+/// pads the first extent so that it can be rewritten in place with up to 20 digits.
 std::string npy_header(DType dtype, const Shape& shape, bool grow = false);
 
-/// The header and the elements.
+/// Writes the header and the elements.
 void write_npy(const fs::path& path, const ArrayView& array);
 
-/// `value.npy` of shape [n, ...], appended to as a run goes: data first, then the header, so that
-/// numpy.load reads it at any moment, also after a crash. Appending allocates nothing.
+/// A file `value.npy` of shape [n, ...] that grows during a run. Data is written before the header,
+/// so that numpy.load can read the file at any moment, even after a crash. Appending allocates
+/// nothing.
 class NpyStack {
  public:
-  /// Creates the file (and its folders) for items of this dtype and shape; `concatenate`: items
-  /// are joined along their first axis instead of stacked along a new one.
+  /// Creates the file and its folders for items of this dtype and shape. If `concatenate` is true,
+  /// items are joined along their first axis instead of stacked along a new one.
   NpyStack(const fs::path& path, DType dtype, Shape item_shape, bool concatenate = false);
-  /// Opens one that a run left, keeping its first `length` entries of the first axis. RunError when
-  /// it is not there, not of that dtype and shape, or shorter.
+  /// Opens a file of an earlier run and keeps the first `length` entries of its first axis. Throws
+  /// RunError if the file is missing, has another dtype or shape, or is shorter.
   static NpyStack resume(const fs::path& path, DType dtype, Shape item_shape, bool concatenate,
                          int64_t length);
-  /// REQUIRES: dtype and shape are the item's; a concatenated item may have fewer rows.
+  /// Appends an item. REQUIRES: the dtype and shape are the item's; a concatenated item may have
+  /// fewer rows.
   void append(const ArrayView& item);
-  /// After the last append. RunError where the system could not keep what was written.
+  /// Closes the file after the last append. Throws RunError if the system could not store the data.
   void close() { file_.close(); }
-  /// Keeps a digest of the data from here on, what is there included. RunError when that cannot be
-  /// read.
+  /// Starts a digest of the data, including the data that the file already contains. Throws
+  /// RunError if that data cannot be read.
   void keep_digest();
-  int64_t length() const { return length_; }  // of the first axis
+  int64_t length() const { return length_; }  // extent of the first axis
   size_t data_bytes() const { return static_cast<size_t>(length_) * entry_bytes_; }
-  /// REQUIRES: it is kept.
+  /// REQUIRES: keep_digest() has been called.
   std::string digest() const { return digest_.value().text(); }
   const fs::path& path() const { return file_.path(); }
 
@@ -113,10 +117,10 @@ class NpyStack {
   Shape item_shape_;
   bool concatenate_;
   int64_t length_ = 0;
-  size_t entry_bytes_ = 0;    // of one index of the first axis
-  std::string header_;        // as it stands in the file
-  size_t digits_at_ = 0;      // where the first extent stands in the header
-  std::string after_digits_;  // what follows it
+  size_t entry_bytes_ = 0;    // bytes per index of the first axis
+  std::string header_;        // header as written in the file
+  size_t digits_at_ = 0;      // offset of the first extent in the header
+  std::string after_digits_;  // text that follows the first extent
   std::optional<ContentDigest> digest_;
 };
 

@@ -1,4 +1,4 @@
-// The header of a .npy file: a Python dictionary of three known keys, read and written.
+// Reads and writes the header of a .npy file: a Python dictionary with three known keys.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -15,14 +15,15 @@ namespace flow::io {
 namespace {
 
 constexpr std::string_view kMagic = "\x93NUMPY";
-constexpr int kMaxRank = 32;  // NumPy's own limit
+constexpr int kMaxRank = 32;  // NumPy's limit
 
 struct Code {
   std::string_view code;  // kind and size
   DType dtype;
   Narrow narrow = Narrow::kNo;
 };
-/// NumPy has no bfloat16: numpy.save writes that of the package ml_dtypes as two opaque bytes.
+/// NumPy has no bfloat16: numpy.save writes the bfloat16 of the package ml_dtypes as two opaque
+/// bytes.
 constexpr std::array kCodes = {
     Code{"f4", DType::kFloat32},
     Code{"f8", DType::kFloat64},
@@ -37,7 +38,7 @@ constexpr std::array kCodes = {
     Code{"u2", DType::kInt32, Narrow::kUInt16},
 };
 
-/// Bytes of a hostile file as one line of text, cut where a person stops reading.
+/// Returns bytes of a hostile file as one line of printable text, cut to a readable length.
 std::string readable(std::string_view text) {
   constexpr size_t kMost = 60;
   std::string out;
@@ -45,7 +46,7 @@ std::string readable(std::string_view text) {
   return text.size() > kMost ? out + "..." : out;
 }
 
-/// Reads the literals that a header is made of, from left to right.
+/// Reads the literals of a header from left to right.
 class HeaderParser {
  public:
   HeaderParser(std::string_view text, const std::string& name) : text_(text), name_(name) {}
@@ -150,9 +151,10 @@ class HeaderParser {
     if (error == std::errc::result_out_of_range) fail("has a shape that is too large");
     if (error != std::errc()) malformed();
     if (value < 0) fail(fmt::format("has a negative extent: {}", value));
-    if (text_[at_] == '0' && value != 0) malformed();  // no number of Python begins so
+    // Python does not allow a number to begin with 0.
+    if (text_[at_] == '0' && value != 0) malformed();
     at_ = static_cast<size_t>(next - text_.data());
-    if (at_ < text_.size() && text_[at_] == 'L') ++at_;  // Python 2 wrote longs so
+    if (at_ < text_.size() && text_[at_] == 'L') ++at_;  // Python 2 wrote longs with this suffix.
     return value;
   }
 
@@ -163,7 +165,8 @@ class HeaderParser {
       extents.push_back(extent());
       if (extents.size() > kMaxRank) fail(fmt::format("has more than {} axes", kMaxRank));
       const bool comma = accept(',');
-      if (!comma && (peek() != ')' || extents.size() == 1)) malformed();  // `(3)` is a number
+      // Without a comma, `(3)` is a number and not a tuple.
+      if (!comma && (peek() != ')' || extents.size() == 1)) malformed();
     }
     return Shape(std::move(extents));
   }

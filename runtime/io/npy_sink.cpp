@@ -1,4 +1,4 @@
-// Values as .npy files: stacked as the run goes, or one file a step.
+// Writes values as .npy files: stacked in one file that grows with the run, or one file per step.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -17,13 +17,13 @@ namespace flow::io {
 
 namespace {
 
-/// What of an interrupted run's stack counts.
+/// The part of an interrupted run's stack that is kept.
 struct Kept {
   int64_t events = 0;
-  int64_t length = 0;  // of the values: as many, or all their rows
+  int64_t length = 0;  // number of values, or of all their rows if they are joined
 };
 
-/// Of at most so many events.
+/// Counts the events that are kept, at most `most`, in the list of steps at `path`.
 Kept count_kept(const fs::path& path, const SinkContext& context, int64_t most) {
   const MappedFile file(path);
   const NpyHeader header = parse_npy_header(file.bytes(), path.string());
@@ -42,13 +42,15 @@ Kept count_kept(const fs::path& path, const SinkContext& context, int64_t most) 
   return kept;
 }
 
-/// Events in a list of steps when the checkpoint was made; nothing where that does not say.
+/// Returns the number of events that a list of steps had at the checkpoint, or nothing if the
+/// checkpoint does not record it.
 std::optional<int64_t> recorded_events(const SinkContext& context, const fs::path& steps) {
   const auto bytes = context.recorded_bytes(steps);
   return bytes ? std::optional(static_cast<int64_t>(*bytes / sizeof(int64_t))) : std::nullopt;
 }
 
-/// A file that is missing, empty or only has its header was begun and no more.
+/// Returns true if the file has entries. A file that is missing, empty or only has its header has
+/// none.
 bool has_entries(const fs::path& path) {
   std::error_code missing;
   if (fs::is_regular_file(path, missing) && fs::file_size(path, missing) == 0) return false;
@@ -63,7 +65,8 @@ class StackedNpySink : public Sink {
       : StackedNpySink(context, stacked_files(context.directory, context.gradient)) {}
 
   void deliver(const Event& event) override {
-    // Values first: after a crash there may be a value without its step, never the reverse.
+    // The value is written first: after a crash there may be a value without its step, but never a
+    // step without its value.
     values_.append(delivered_(event.value));
     steps_.append({DType::kInt64, Shape{}, reinterpret_cast<const std::byte*>(&event.step)});
   }
@@ -90,8 +93,8 @@ class StackedNpySink : public Sink {
     steps_.keep_digest();
   }
 
-  /// Of what an earlier run delivered; nothing where that is nothing. One file of the two is not
-  /// enough.
+  /// Returns what an earlier run delivered, or nothing if it delivered nothing. If only one of the
+  /// two files has entries, count_kept or NpyStack::resume reports the other one.
   static std::optional<Kept> kept_of(const SinkContext& context, const fs::path& values,
                                      const fs::path& steps) {
     if (context.resume_from == 0) return {};
@@ -126,7 +129,7 @@ class PerStepNpySink : public Sink {
   }
 
   void deliver(const Event& event) override {
-    // Whole files alone have their names: somebody may be waiting for them.
+    // A file gets its name only when it is complete, because another program may wait for it.
     const fs::path path = directory_ / fmt::format("{}{:06}.npy", prefix_, event.step);
     const ArrayView value = delivered_(event.value);
     Replacement fresh(path);
@@ -136,7 +139,7 @@ class PerStepNpySink : public Sink {
   }
 
  private:
-  /// The step of one of this sink's files, or -1.
+  /// Returns the step of one of this sink's files, or -1 for any other file.
   int64_t step_of(std::string_view name) const {
     int64_t step = -1;
     if (!name.starts_with(prefix_)) return -1;
@@ -147,7 +150,8 @@ class PerStepNpySink : public Sink {
                : -1;
   }
 
-  /// Is it one of this sink's files that a killed run had begun? ".000020.npy.0123456789abcdef.tmp"
+  /// Returns true for an unfinished file that a killed run left, such as
+  /// ".000020.npy.0123456789abcdef.tmp".
   bool is_begun(std::string_view name) const {
     if (!name.starts_with('.') || !name.ends_with(kTemporarySuffix)) return false;
     const size_t end = name.find(kSuffix);

@@ -1,5 +1,6 @@
-// Archives as in APPNOTE.TXT of PKWARE. The central directory at the end says what is where; the
-// headers before the files are only stepped over. Files are written without compression.
+// Reads and writes archives as described in APPNOTE.TXT of PKWARE. The central directory at the end
+// lists the files and their offsets; the headers before the files are only skipped. Files are
+// written without compression.
 #include "runtime/io/npz.h"
 
 #include <fmt/format.h>
@@ -17,10 +18,10 @@ namespace {
 constexpr uint32_t kEndMark = 0x06054b50, kDirectoryMark = 0x02014b50, kFileMark = 0x04034b50;
 constexpr size_t kEndBytes = 22, kDirectoryBytes = 46, kFileBytes = 30;
 constexpr uint32_t kZip64 = 0xffffffff;
-constexpr uint32_t kStored = 0, kDeflated = 8;  // methods
+constexpr uint32_t kStored = 0, kDeflated = 8;  // compression methods
 constexpr std::string_view kSuffix = ".npy";
 
-/// Little-endian numbers of a part of the archive, which begins with a mark.
+/// Reads little-endian numbers from a record of the archive, which begins with a mark.
 class Record {
  public:
   Record(std::span<const std::byte> bytes, size_t at) : bytes_(bytes.subspan(at)) {}
@@ -51,7 +52,8 @@ NpyHeader Npz::header(const std::string& array) const { return header_of(find(ar
 
 NpzMember Npz::read(const std::string& array) const {
   const Listed& file = find(array);
-  header_of(file, array);  // what it refuses is not worth unpacking
+  // Checks the header first, so that an array with an invalid header is not unpacked.
+  header_of(file, array);
   return unpack(file);
 }
 
@@ -70,7 +72,7 @@ bool Npz::fits(uint64_t at, uint64_t length) const {
   return at <= zip_.size() && length <= zip_.size() - at;
 }
 
-/// The record that ends the archive; only a comment may follow it.
+/// Returns the offset of the record that ends the archive. Only a comment may follow it.
 size_t Npz::find_end() const {
   constexpr size_t kLongestComment = 65535;
   if (zip_.size() < kEndBytes) damaged("too short for a zip archive");
@@ -89,7 +91,7 @@ void Npz::list_files() {
   const uint32_t count = end.half(10), bytes = end.word(12), begin = end.word(16);
   if (count == 0xffff || bytes == kZip64 || begin == kZip64) refuse_zip64();
   if (uint64_t{begin} + bytes != end_at) damaged("the zip directory is out of range");
-  // NumPy knows an archive by its first bytes.
+  // NumPy recognizes an archive by its first bytes.
   if (const uint32_t mark = Record(zip_, 0).word(0); mark != kFileMark && mark != kEndMark)
     damaged("it does not begin with a file");
   uint64_t at = begin;
@@ -119,7 +121,7 @@ void Npz::list_files() {
   std::ranges::sort(starts_);
 }
 
-/// Its parts have lengths of their own.
+/// Checks the lengths that the parts of an extra field state.
 void Npz::check_extra(std::string_view extra) const {
   const auto byte = [&](size_t i) { return size_t{static_cast<unsigned char>(extra[i])}; };
   while (extra.size() >= 4) {
@@ -192,7 +194,7 @@ namespace {
 
 constexpr uint32_t kVersion = 20, kUtf8Names = 0x800, kFirstDay = 0x21;  // 1980-01-01
 
-/// Little-endian numbers, one after another.
+/// Builds a record of consecutive little-endian numbers.
 class ZipRecord {
  public:
   ZipRecord& word(uint32_t value) { return half(value & 0xffff).half(value >> 16); }
@@ -205,7 +207,7 @@ class ZipRecord {
     text_ += text;
     return *this;
   }
-  /// What both headers of a file say of it, from the version to its sizes.
+  /// Adds the fields that both headers of a file contain, from the version to the sizes.
   ZipRecord& file(uint32_t checksum, uint32_t size) {
     half(kVersion).half(kUtf8Names).half(0).half(0).half(kFirstDay);
     return word(checksum).word(size).word(size);

@@ -1,5 +1,6 @@
-// NumPy's .npz: a zip archive of .npy files, read (every file is hostile: offsets and sizes are
-// checked before anything is read or allocated) and written (stored as they are).
+// NumPy's .npz format: a zip archive of .npy files. When an archive is read, it is treated as
+// hostile: offsets and sizes are checked before anything is read or allocated. Archives are written
+// without compression.
 #pragma once
 
 #include <cstddef>
@@ -17,32 +18,32 @@
 
 namespace flow::io {
 
-/// One file of an archive, unpacked.
+/// One unpacked file of an archive.
 struct NpzMember {
   std::span<const std::byte> bytes;
-  std::unique_ptr<std::byte[]> memory;  // owns the bytes, where they were compressed
+  std::unique_ptr<std::byte[]> memory;  // owns the bytes if they were compressed, else null
 };
 
-/// The directory of an archive. Of arrays of one name the last counts. What NumPy refuses is
-/// refused; a comment at the end of the archive is ignored, as NumPy does.
+/// Reads an archive through its directory. If several arrays have the same name, the last one is
+/// used. It rejects what NumPy rejects. Like NumPy, it ignores a comment at the end of the archive.
 class Npz {
  public:
-  /// `zip` is the whole file, and outlives this; `name` is for messages. RunError where it is no
-  /// archive, is damaged or larger than 4 GiB (zip64).
+  /// `zip` is the whole file and must outlive this object. `name` appears in messages. Throws
+  /// RunError if the file is not an archive, is damaged, or is larger than 4 GiB (zip64).
   Npz(std::span<const std::byte> zip, std::string name);
 
-  /// The names of its arrays, sorted.
+  /// Returns the names of the arrays, sorted.
   std::vector<std::string> arrays() const;
-  /// The header of an array, checked against the array's length. Nothing else is unpacked.
-  /// RunError as from `read`.
+  /// Returns the header of an array, checked against the length of the array. Only the header is
+  /// unpacked. Throws RunError in the same cases as `read`.
   NpyHeader header(const std::string& array) const;
-  /// An array, as an .npy; it was stored or deflated, and its checksum is checked. RunError where
-  /// it is damaged or encrypted, there is none of that name, or its header is refused: then before
-  /// the rest is unpacked.
+  /// Returns an array as a .npy file. It may be stored or deflated, and its checksum is checked.
+  /// Throws RunError if the array is missing, damaged or encrypted, or if its header is invalid; in
+  /// the last case nothing after the header is unpacked.
   NpzMember read(const std::string& array) const;
 
  private:
-  /// A file as the directory lists it.
+  /// A file as listed in the directory.
   struct Listed {
     std::string_view name;
     uint32_t version = 0, flags = 0, method = 0, checksum = 0;
@@ -63,23 +64,23 @@ class Npz {
 
   std::span<const std::byte> zip_;
   std::string name_;
-  std::map<std::string_view, Listed> files_;  // by the name of the array
-  std::vector<uint64_t> starts_;              // of all files, then of the directory, sorted
+  std::map<std::string_view, Listed> files_;  // indexed by the name of the array
+  std::vector<uint64_t> starts_;              // sorted offsets of all files and of the directory
 };
 
-/// Writes an archive, its files stored as they are.
+/// Writes an archive whose files are not compressed.
 class NpzWriter {
  public:
-  /// REQUIRES: `file` is empty, and outlives this.
+  /// REQUIRES: `file` is empty and outlives this object.
   explicit NpzWriter(File& file) : file_(file) {}
-  /// RunError where the archive becomes larger than 4 GiB. REQUIRES: each name is new; the dtype is
-  /// not bfloat16.
+  /// Adds an array. Throws RunError if the archive would become larger than 4 GiB. REQUIRES: the
+  /// name is new and the dtype is not bfloat16.
   void add(const std::string& name, const ArrayView& array);
-  /// Writes the directory, after the last array.
+  /// Writes the directory. Called after the last array.
   void finish();
 
  private:
-  /// A file of the archive.
+  /// A file that the archive contains.
   struct Member {
     std::string name;
     uint32_t checksum, bytes, offset;

@@ -1,5 +1,5 @@
-// Arrays as NumPy 1.24 prints them: one format for all elements shown, chosen from their extremes,
-// then rows in brackets, wrapped, the middle of long axes left out.
+// Formats arrays as NumPy 1.24 prints them. All printed elements have one format, which their
+// extremes determine; rows are wrapped and in brackets, and the middle of long axes is omitted.
 #include "runtime/io/numpy_text.h"
 
 #include <fmt/format.h>
@@ -19,24 +19,24 @@ namespace flow::io {
 namespace {
 
 constexpr int kPrecision = 8;
-constexpr int64_t kThreshold = 1000;  // more elements than this are summarized
-constexpr int64_t kEdge = 3;          // items kept at each end of a summarized axis
+constexpr int64_t kThreshold = 1000;  // arrays with more elements than this are summarized
+constexpr int64_t kEdge = 3;          // items that are printed at each end of a summarized axis
 constexpr size_t kLineWidth = 75;
 
-/// +-d.ddd * 10^exponent, without trailing zeros; zero is "0" * 10^0.
+/// The number +-d.ddd * 10^exponent without trailing zeros; zero is "0" * 10^0.
 struct Decimal {
   bool negative = false;
   std::string digits;
   int exponent = 0;
 
   int fraction_digits() const { return static_cast<int>(digits.size()) - 1 - exponent; }
-  /// "12.5", "0.001", "3."
+  /// Returns the number without an exponent: "12.5", "0.001", "3."
   std::string positional() const;
-  /// "1.25", "-1.": what stands before the exponent.
+  /// Returns the part before the exponent: "1.25", "-1."
   std::string significand() const;
 };
 
-/// Reads "-1.25e-05".
+/// Reads a number in scientific notation, such as "-1.25e-05".
 Decimal parse_scientific(std::string_view text) {
   Decimal decimal;
   decimal.negative = text.starts_with('-');
@@ -79,7 +79,8 @@ std::string Decimal::significand() const {
   return text;
 }
 
-/// The fewest digits that no other value of the type shares, nearest to `value`, which is finite.
+/// Returns the shortest digits that identify `value` among all values of its type, and of those the
+/// ones nearest to it. REQUIRES: `value` is finite.
 Decimal shortest_decimal(double value) { return shortest_of(value); }
 
 Decimal shortest_decimal(float value) { return shortest_of(value); }
@@ -87,10 +88,10 @@ Decimal shortest_decimal(float value) { return shortest_of(value); }
 Decimal shortest_decimal(Float16 value) {
   const double exact = value;
   if (exact == 0) return parse_scientific(std::signbit(exact) ? "-0e0" : "0e0");
-  constexpr int kEnough = 4;  // digits after the first that identify any float16
+  constexpr int kEnough = 4;  // digits after the first one that identify any float16
   for (int precision = 0;; ++precision) {
-    // Where the values change their spacing, the nearest text may belong to a neighbor while the
-    // next one does not.
+    // Where the spacing of the values changes, the nearest text may identify a neighbor while the
+    // text next to it does not.
     const std::string nearest = fmt::format("{:.{}e}", exact, precision);
     const double unit = std::pow(10.0, std::atoi(&nearest[nearest.find('e') + 1]) - precision);
     std::string best;
@@ -105,12 +106,12 @@ Decimal shortest_decimal(Float16 value) {
   }
 }
 
-/// "+09", "-100": the exponent with its sign and at least two digits.
+/// Returns the exponent with its sign and at least two digits: "+09", "-100".
 std::string exponent_text(int exponent) {
   return fmt::format("{}{:02}", exponent < 0 ? '-' : '+', std::abs(exponent));
 }
 
-/// NumPy's str() of a scalar: "1.0", "2.3025851", "1e-05", "nan", "-inf".
+/// Returns NumPy's str() of a scalar: "1.0", "2.3025851", "1e-05", "nan", "-inf".
 template <typename T>
 std::string scalar_text(T value) {
   const double wide = value;
@@ -132,7 +133,7 @@ std::string rtrim(std::string text, char c) {
   return text;
 }
 
-/// The flat indices of the elements that are shown.
+/// Collects the flat indices of the elements that are printed.
 void collect_shown(const Shape& shape, bool summarize, int axis, int64_t first,
                    std::vector<int64_t>& shown) {
   if (axis == shape.rank()) {
@@ -147,17 +148,18 @@ void collect_shown(const Shape& shape, bool summarize, int axis, int64_t first,
   }
 }
 
-/// Where the parts of a number end: "-12" "." "5", or a significand and its exponent.
+/// The parts of a number: "-12" and "5" around the point, or those of a significand and its
+/// exponent.
 struct NumberText {
   std::string whole, fraction, exponent;
 };
 
-/// One format for all floats of an array.
+/// The common format of all printed floats of an array.
 template <typename T>
 class FloatFormat {
  public:
   explicit FloatFormat(const std::vector<T>& shown) {
-    // Extremes and their quotient are formed in the array's own precision, as NumPy does.
+    // The extremes and their quotient are computed in the array's precision, as in NumPy.
     Wide<T> least = 0, most = 0;
     bool any_finite = false, any_nonfinite = false, negative_infinity = false;
     for (const T value : shown) {
@@ -212,7 +214,8 @@ class FloatFormat {
   }
 
   static NumberText positional(T value) {
-    // Digits left of the point are always the value's own, also those that it would not need.
+    // The digits before the point are always exact, including those that are not needed to identify
+    // the value.
     const Decimal decimal = shortest_decimal(value);
     const int places = std::clamp(decimal.fraction_digits(), 0, kPrecision);
     std::string text = decimal.fraction_digits() == places
@@ -223,7 +226,7 @@ class FloatFormat {
     return {text.substr(0, point), text.substr(point + 1), {}};
   }
 
-  /// At most kPrecision digits after the point, no zeros at the end.
+  /// Formats the value with at most kPrecision digits after the point and no trailing zeros.
   static NumberText first_scientific(T value) {
     const Decimal decimal = shortest_decimal(value);
     if (static_cast<int>(decimal.digits.size()) - 1 > kPrecision) {
@@ -235,7 +238,7 @@ class FloatFormat {
             exponent_text(decimal.exponent)};
   }
 
-  /// The value itself, rounded to `precision` digits after the point.
+  /// Formats the exact value, rounded to `precision` digits after the point.
   static NumberText scientific(T value, int precision) {
     const std::string text = fmt::format("{:#.{}e}", static_cast<double>(value), precision);
     const size_t point = text.find('.'), e = text.find('e');
@@ -248,7 +251,7 @@ class FloatFormat {
   size_t left_ = 0, right_ = 0, exponent_size_ = 0;
 };
 
-/// The rows of an array, in brackets.
+/// Arranges the elements of an array in rows with brackets.
 class Layout {
  public:
   Layout(const Shape& shape, bool summarize, const std::function<std::string(int64_t)>& text_of)
@@ -264,7 +267,7 @@ class Layout {
  private:
   bool cut(int axis) const { return summarize_ && shape_[axis] > 2 * kEdge; }
 
-  /// The last axis: elements side by side, wrapped where the line ends.
+  /// Formats the last axis: its elements are in one row, which is wrapped at the line width.
   std::string row(int axis, int64_t first, const std::string& indent, size_t width) const {
     std::string done, line = indent;
     const auto add = [&](const std::string& word) {
@@ -287,7 +290,7 @@ class Layout {
     return done + line;
   }
 
-  /// Any other axis: its items below each other, with empty lines between blocks.
+  /// Formats any other axis: its items are below each other, with empty lines between blocks.
   std::string rows(int axis, int64_t first, const std::string& indent, size_t width) const {
     const std::string separator(static_cast<size_t>(shape_.rank() - axis - 1), '\n');
     const int64_t stride = shape_.elements(axis + 1, shape_.rank()), n = shape_[axis];

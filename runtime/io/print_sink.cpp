@@ -1,4 +1,4 @@
-// Values as lines of text, or as JSON objects.
+// Prints values as lines of text or as JSON objects.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -26,7 +26,8 @@ Array copy_of(const ArrayView& value) {
   return copy;
 }
 
-/// An element as JSON has it: NumPy's text, but for what is not finite and for bools.
+/// Returns an element as JSON: NumPy's text, except that bools are true or false, and NaN and
+/// infinity are null.
 std::string json_element(const ArrayView& array, int64_t index) {
   std::string text = format_element(array, index);
   if (text == "nan" || text.ends_with("inf")) return "null";
@@ -34,7 +35,7 @@ std::string json_element(const ArrayView& array, int64_t index) {
   return text;
 }
 
-/// Nested lists of the elements from flat index `first` on.
+/// Appends nested lists of the elements, starting with flat index `first`.
 void append_json(const ArrayView& array, int axis, int64_t first, std::string& text) {
   if (axis == array.shape.rank()) {
     text += json_element(array, first);
@@ -53,7 +54,8 @@ std::string quoted(const std::string& text) {
   return escaped(Json(text).dump(-1, ' ', false, Json::error_handler_t::replace));
 }
 
-/// A terminal obeys no format; tabs of tables stay.
+/// Escapes the control characters of a format, so that they do not affect the terminal. Tabs are
+/// kept, because tables use them.
 std::string printable(const std::string& format) {
   std::vector<std::string> columns = split(format, '\t');
   for (std::string& column : columns) column = escaped(column);
@@ -117,10 +119,10 @@ class PrintSink : public Sink {
   }
 
   void resume(std::span<const uint64_t> held) override {
-    constexpr size_t kBefore = 4;  // the sums, or the value
+    constexpr size_t kBefore = 4;  // words before the sums or the value
     const bool own = held.size() >= kBefore && held[0] == kind() &&
                      held[1] == static_cast<uint64_t>(options_.over);
-    if (!own) return;  // the hooks are others now
+    if (!own) return;  // The hook has changed, so its old state is dropped.
     step_ = static_cast<int64_t>(held[2]);
     epoch_ = static_cast<int64_t>(held[3]);
     if (sums_)
@@ -130,7 +132,7 @@ class PrintSink : public Sink {
     pending_ = true;
   }
 
-  /// A hook need not fire in the last step.
+  /// Prints here too, because a hook may not fire in the last step of an epoch.
   void end_epoch() override {
     if (pending_ && options_.over == plan::Over::kEpoch) flush();
   }
@@ -140,14 +142,14 @@ class PrintSink : public Sink {
   }
 
  private:
-  /// What is summed up, as a number.
+  /// Returns a number that identifies the reduction or metric.
   uint64_t kind() const {
-    constexpr uint64_t kMetrics = 64;  // beyond plan::Reduce
+    constexpr uint64_t kMetrics = 64;  // larger than every plan::Reduce
     return options_.metric ? kMetrics + static_cast<uint64_t>(options_.metric->type)
                            : static_cast<uint64_t>(options_.reduce);
   }
 
-  /// The rows (the last batch has fewer), then the elements.
+  /// Returns the number of rows (the last batch has fewer), then the elements.
   static std::vector<uint64_t> words_of(const Array& value) {
     const std::span<const std::byte> bytes = value.bytes();
     std::vector<uint64_t> words(1 + ceil_div(bytes.size(), sizeof(uint64_t)));
@@ -170,7 +172,7 @@ class PrintSink : public Sink {
     return value;
   }
 
-  /// Is what is complete to be printed? Asked once for each.
+  /// Returns true if the result that is now complete is printed. Called once for each result.
   bool take_turn() {
     pending_ = false;
     return printable_++ % options_.every == 0;
@@ -255,13 +257,15 @@ class PrintSink : public Sink {
   std::string label_;
   bool steps_, json_;
   std::FILE* out_;
-  std::unique_ptr<Accumulator> sums_;  // reduce: none: null
-  Array last_;                         // reduce: none over more than a step
+  std::unique_ptr<Accumulator> sums_;  // null if `reduce` is none
+  // The last value if `reduce` is none and a result spans several steps.
+  Array last_;
   int64_t step_ = 0, epoch_ = 0;
   std::optional<plan::CallPlace> call_;
-  bool pending_ = false;  // something was delivered that is not printed or passed over yet
-  bool closed_ = false;   // the reader has gone: `| head` has seen enough, the run has not
-  int64_t printable_;     // lines that could have been printed
+  bool pending_ = false;  // true if a delivered value is neither printed nor skipped yet
+  // True if the reader has closed the pipe, such as `| head`, while the run continues.
+  bool closed_ = false;
+  int64_t printable_;  // number of lines that could have been printed
 };
 
 }  // namespace

@@ -1,4 +1,5 @@
-// Child processes: their starts, their pipes, their ends, and those of what they started.
+// Child processes: how they are started, their pipes, their ends, and the ends of the processes
+// that they started.
 #include "runtime/io/process.h"
 
 #include <fcntl.h>
@@ -23,8 +24,7 @@
 #include "runtime/base/process.h"
 #include "runtime/base/text.h"
 
-/// clone() by the name that ThreadSanitizer does not take for a fork, after which nothing is
-/// shared.
+/// An alias of clone(). ThreadSanitizer treats clone() as a fork, after which no memory is shared.
 extern "C" int __clone(int (*)(void*), void*, int, void*, ...);
 
 namespace flow::io {
@@ -35,9 +35,10 @@ using Clock = std::chrono::steady_clock;
 using std::chrono::milliseconds;
 
 constexpr int kAckDescriptor = 3;
-/// A pipe can outlive its process, in the hands of another one: so often it is asked for.
+/// How often the status of a process is checked while its pipe is awaited: a pipe can outlive its
+/// process if another process has it open.
 constexpr milliseconds kLook{100};
-/// Seconds that what was killed takes at most to be gone, unless the system holds it.
+/// The most seconds that a killed process takes to end, unless it is blocked in the system.
 constexpr double kGone = 1;
 
 std::string error_text(int error) { return std::generic_category().message(error); }
@@ -46,7 +47,8 @@ struct Pipe {
   Descriptor read, write;
 };
 
-/// Both ends are closed by exec, and are none of the descriptors that a child is given.
+/// Creates a pipe. Both ends are closed by exec and differ from the descriptors that a child
+/// receives.
 Pipe make_pipe() {
   int ends[2];
   if (::pipe2(ends, O_CLOEXEC) != 0)
@@ -64,7 +66,8 @@ void make_nonblocking(const Descriptor& end) {
   FLOW_CHECK(::fcntl(end.get(), F_SETFL, flags | O_NONBLOCK) == 0);
 }
 
-/// A process whose parent ends becomes a child of this one, which so learns when a group is empty.
+/// Makes this process the new parent of orphaned descendants, so that it learns when a process
+/// group is empty.
 void adopt_orphans() {
   static const int adopted = ::prctl(PR_SET_CHILD_SUBREAPER, 1L, 0L, 0L, 0L);
   FLOW_CHECK(adopted == 0);
@@ -82,7 +85,8 @@ std::vector<std::string> environment_of(const ProcessOptions& options) {
   return all;
 }
 
-/// "did you mean `python3`?" for a name that no folder of PATH has; empty where none is like it.
+/// Returns a hint such as "did you mean `python3`?" for a name that no folder of PATH contains.
+/// Returns an empty string if no program has a similar name.
 std::string hint_for_program(const std::string& name) {
   const char* path = std::getenv("PATH");
   if (!path || name.find('/') != std::string::npos) return {};
@@ -96,20 +100,21 @@ std::string hint_for_program(const std::string& name) {
   return near.empty() ? "" : fmt::format("did you mean `{}`?", near.front());
 }
 
-/// What the child reads of the parent's memory, in which it runs until the program starts. The name
-/// of a descriptor says which number the child has it as; it lacks those that are negative.
+/// The data that the child reads from the memory of the parent, in which it runs until the program
+/// starts. The names of the descriptors state their numbers in the child; a negative descriptor is
+/// not passed to the child.
 struct Start {
   const ProcessOptions& options;
-  int standard_input;  // above 3
-  int third;           // descriptor 3; above 3
-  int watchdog;        // told of the child's process group before the program starts
+  int standard_input;  // must be above 3
+  int third;           // becomes descriptor 3; must be above 3
+  int watchdog;        // receives the child's process group before the program starts
   char* const* words = nullptr;
   char* const* environment = nullptr;
-  sigset_t mask = {};  // of the program
-  int error = 0;       // of the call that failed
+  sigset_t mask = {};  // signal mask of the program
+  int error = 0;       // errno of the call that failed
 };
 
-/// Runs in the child, and may only make system calls.
+/// Runs in the child and may only make system calls.
 __attribute__((no_sanitize("address", "undefined", "thread"))) int become(void* given) {
   Start& start = *static_cast<Start*>(given);
   const ProcessOptions& options = start.options;
@@ -124,7 +129,8 @@ __attribute__((no_sanitize("address", "undefined", "thread"))) int become(void* 
   good = good && ::chdir(options.directory.c_str()) == 0;
   if (good) {
     ::closefrom(start.third >= 0 ? 4 : 3);
-    // A handler of ours would run in the parent's memory; what the user ignores stays ignored.
+    // A handler of this process would run in the parent's memory, so it is removed. Signals that
+    // the user ignores stay ignored.
     struct sigaction action {};
     for (int signal = 1; signal < NSIG; ++signal) {
       if (::sigaction(signal, nullptr, &action) != 0 || action.sa_handler == SIG_DFL) continue;
@@ -156,15 +162,17 @@ std::vector<char*> pointers_to(std::vector<std::string>& texts) {
 }
 
 /// Starts the program as leader of a new process group, without any other descriptor, and with
-/// default signals. Returns its id. RunError when it cannot. REQUIRES: SIGPIPE is ignored.
+/// default signals. Returns its process id. Throws RunError if it cannot be started. REQUIRES:
+/// SIGPIPE is ignored.
 ///
-/// As posix_spawn does it, which has no room for a call of ours before the program starts.
+/// This works like posix_spawn, which cannot notify the watchdog before the program starts.
 pid_t start_child(Start start) {
   std::vector<std::string> texts = start.options.words, variables = environment_of(start.options);
   const std::vector<char*> words = pointers_to(texts), environment = pointers_to(variables);
   start.words = words.data();
   start.environment = environment.data();
-  // execvpe() copies the words for a script without a first line that names its shell.
+  // execvpe() copies the words onto this stack for a script whose first line does not name its
+  // shell.
   const size_t size = (size_t{65536} + words.size() * sizeof(char*)) / 16 * 16;
   const auto stack = std::make_unique_for_overwrite<std::byte[]>(size);
 
@@ -181,7 +189,7 @@ pid_t start_child(Start start) {
                  error == ENOENT ? hint_for_program(texts[0]) : "");
 }
 
-/// Milliseconds to wait in one go.
+/// Returns the milliseconds to wait before the next check.
 int next_look(const Deadline& deadline) {
   if (!deadline) return static_cast<int>(kLook.count());
   const auto left = std::chrono::ceil<milliseconds>(*deadline - Clock::now());
@@ -207,7 +215,7 @@ Process::Process(const ProcessOptions& options)
     : stopping_(options.stopping), patience_(options.patience), watchdog_(options.watchdog) {
   adopt_orphans();
   Pipe input = make_pipe(), acknowledgements;
-  make_nonblocking(input.write);  // the child's end stays as programs expect it
+  make_nonblocking(input.write);  // The child's end stays blocking, as programs expect.
   if (options.acknowledges) acknowledgements = make_pipe();
   pid_ = start_child({.options = options,
                       .standard_input = input.read.get(),
@@ -221,7 +229,7 @@ Process::~Process() {
   try {
     end();
   } catch (const RunError&) {
-    // It is out of sight, and its status is not asked for any more.
+    // The process can no longer be observed, and no code needs its status.
   }
 }
 
@@ -297,8 +305,8 @@ std::optional<ExitStatus> Process::status() { return look(WNOHANG); }
 
 std::optional<ExitStatus> Process::wait(Deadline deadline) {
   if (!deadline && !stopping_) return look(0);
-  // The system wakes no one who waits for one process and for a time: it is looked for, less often
-  // as time goes by.
+  // The system offers no wait for one process with a timeout. The process is therefore polled, at
+  // intervals that grow with time.
   for (milliseconds pause{1}; !status() && !has_passed(limited(deadline));
        pause = std::min(2 * pause, kLook / 5))
     std::this_thread::sleep_for(pause);
@@ -309,9 +317,9 @@ bool Process::group_has_ended() {
   if (group_ended_) return true;
   if (!status()) return false;
   while (::waitpid(-pid_, nullptr, WNOHANG) > 0) {
-    // One of those that are ours by now.
+    // Reaps processes of the group that have become children of this process.
   }
-  // What is not waited for keeps the number of the group from being given to another one.
+  // A process that has not been reaped keeps its group number from being reused.
   if (::kill(-pid_, 0) == 0 || errno != ESRCH) return false;
   if (watchdog_) watchdog_->forget(pid_);
   return group_ended_ = true;

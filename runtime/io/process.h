@@ -1,5 +1,5 @@
-// A child process that is written to: its pipe, its acknowledgements, its end; and the watchdog,
-// which ends the commands of a run whose own process is killed.
+// A child process that receives input: its pipe, its acknowledgments and its end. Also the
+// watchdog, which ends the commands of a run whose process is killed.
 #pragma once
 
 #include <sys/types.h>
@@ -18,22 +18,22 @@
 
 namespace flow::io {
 
-/// A small process next to this one. It knows the process groups that commands lead, and ends them
-/// once this process is gone, however that came. A parent-death signal would reach the leaders of
-/// the groups only, and follows the thread that started them.
+/// A small helper process that knows the process groups of commands and ends them when this process
+/// ends for any reason. A parent-death signal would only reach the leaders of the groups, and it is
+/// bound to the thread that started them.
 class Watchdog {
  public:
-  /// Forks, so do this early: what this process holds now stays in memory twice once it changes.
-  /// RunError when it cannot.
+  /// Forks the watchdog. Call it early, because memory that this process has now is duplicated once
+  /// it changes. Throws RunError if the watchdog cannot be started.
   Watchdog();
-  /// Waits for its end. REQUIRES: all groups are forgotten or may be ended.
+  /// Waits for the end of the watchdog. REQUIRES: all groups are forgotten or may be ended.
   ~Watchdog();
   Watchdog(const Watchdog&) = delete;
   Watchdog& operator=(const Watchdog&) = delete;
 
-  /// A child writes its pid_t here when it has a group of its own.
+  /// The descriptor to which a child that leads a process group writes its pid_t.
   int door() const { return door_.get(); }
-  /// The group has ended.
+  /// Tells the watchdog that the group has ended.
   void forget(pid_t group) const;
 
  private:
@@ -41,78 +41,80 @@ class Watchdog {
   pid_t pid_ = -1;
 };
 
-/// Seconds between asking a group to end and killing it.
+/// The seconds between asking a process group to end and killing it.
 inline constexpr int kGrace = 2;
 
-using Deadline = std::optional<std::chrono::steady_clock::time_point>;  // nothing: never
+// A point in time, or nothing if there is no deadline.
+using Deadline = std::optional<std::chrono::steady_clock::time_point>;
 Deadline deadline_in(std::optional<double> seconds);
 
-/// How a process ended.
+/// The way in which a process ended.
 struct ExitStatus {
-  int code = 0;    // of one that exited
-  int signal = 0;  // that killed it, or 0
+  int code = 0;    // exit status if the process exited
+  int signal = 0;  // signal that killed the process, or 0
 
   bool good() const { return code == 0 && signal == 0; }
-  /// "exited with status 1", "was killed by signal 9 (Killed)"
+  /// Returns "exited with status 1" or "was killed by signal 9 (Killed)".
   std::string str() const;
 };
 
 struct ProcessOptions {
-  std::vector<std::string> words;  // the program, looked up in PATH, and its arguments
-  std::map<std::string, std::string> environment;  // in addition to ours, and before it
-  bool hides_launcher = false;                     // ours without the launcher's variables
-  fs::path directory;                              // where it works
-  bool output_to_stderr = false;                   // its standard output goes to standard error
-  bool acknowledges = false;                       // it is given descriptor 3
-  /// Once this is true (looked at several times a second), nothing is awaited for longer than
-  /// `patience` seconds. May be empty.
+  std::vector<std::string> words;  // program, looked up in PATH, and its arguments
+  // Overrides and extends the inherited environment.
+  std::map<std::string, std::string> environment;
+  bool hides_launcher = false;    // hides the launcher's variables from the child
+  fs::path directory;             // working directory of the child
+  bool output_to_stderr = false;  // redirects standard output to standard error
+  bool acknowledges = false;      // the child receives descriptor 3
+  /// Tells whether the run is stopping; may be empty. It is called several times a second. Once it
+  /// returns true, no wait lasts longer than `patience` seconds.
   std::function<bool()> stopping = {};
   double patience = 0;
-  const Watchdog* watchdog = nullptr;  // ends it when this process is killed; may be null
+  const Watchdog* watchdog = nullptr;  // ends the child if this process is killed; may be null
 };
 
-/// A program in a process group of its own, so that Ctrl-C at the terminal does not reach it, with
-/// a pipe on its standard input. It gets no other descriptor of ours than output and error, and
-/// SIGPIPE as programs expect it. REQUIRES: SIGPIPE is ignored here. One thread at a time. The
-/// first one makes this process a subreaper (prctl(2)).
+/// A program in a separate process group, so that Ctrl-C at the terminal does not reach it, with a
+/// pipe on its standard input. It inherits only standard output and standard error of this process,
+/// and SIGPIPE has its default action. REQUIRES: SIGPIPE is ignored in this process. Used by one
+/// thread at a time. The first Process makes this process a subreaper (prctl(2)).
 class Process {
  public:
-  /// RunError, "cannot be started ...", when it cannot.
+  /// Throws RunError, "cannot start ...", if the program cannot be started.
   explicit Process(const ProcessOptions& options);
-  /// Ends what still runs.
+  /// Ends all processes of the group that still run.
   ~Process();
   Process(const Process&) = delete;
   Process& operator=(const Process&) = delete;
 
   enum class Reached {
     kDone,
-    kClosed,   // it reads no more, and may have ended
-    kTimeout,  // not until the deadline
+    kClosed,   // the child reads no more input and may have ended
+    kTimeout,  // the deadline passed first
   };
-  /// Hands all bytes to the pipe, however slowly they are read.
+  /// Writes all bytes to the pipe, even if the child reads them slowly.
   Reached write(std::span<const std::byte> bytes, Deadline deadline);
   Reached write(std::string_view text, Deadline deadline);
   /// Waits for a newline on descriptor 3.
   Reached await_newline(Deadline deadline);
-  /// Ends its standard input.
+  /// Closes the child's standard input.
   void close_input() { input_.close(); }
 
-  /// How it ended, or nothing: it runs.
+  /// Returns how the process ended, or nothing if it still runs.
   std::optional<ExitStatus> status();
-  /// Waits until it has ended.
+  /// Waits until the process has ended or the deadline has passed.
   std::optional<ExitStatus> wait(Deadline deadline);
-  /// Has everything in its group ended, too?
+  /// Returns true if the process and all others in its group have ended.
   bool group_has_ended();
-  /// Waits until it has.
+  /// Waits until the group has ended or the deadline has passed.
   bool await_group(Deadline deadline);
-  /// Asks its group to end.
+  /// Asks the group to end.
   void ask_to_end();
-  /// The same, and kills what has not ended `kGrace` seconds after that.
+  /// Asks the group to end, and kills it if it still runs `kGrace` seconds later.
   void end();
 
  private:
   Reached await(int descriptor, short events, Deadline deadline);
-  /// The deadline, or the end of `patience` if that comes first.
+  /// Returns the earlier of the deadline and the end of `patience`.
   Deadline limited(Deadline deadline);
   std::optional<ExitStatus> look(int options);
 
@@ -122,10 +124,10 @@ class Process {
   Deadline out_of_patience_;
   pid_t pid_ = -1;
   Descriptor input_, acknowledgements_;
-  size_t newlines_ = 0;  // that were read and not yet waited for
+  size_t newlines_ = 0;  // newlines that were read and not yet awaited
   std::optional<ExitStatus> status_;
   bool group_ended_ = false;
-  Deadline asked_;  // what was asked to end is killed then
+  Deadline asked_;  // when a group that was asked to end is killed
 };
 
 }  // namespace flow::io

@@ -1,4 +1,4 @@
-// Reducing all elements of some arrays to one number.
+// Reduces all elements of several arrays to one number.
 #include "runtime/io/reduction.h"
 
 #include <fmt/format.h>
@@ -63,7 +63,7 @@ void Reduction::resume(std::span<const uint64_t> held) {
 }
 
 double Reduction::value() const {
-  // Beyond the largest number there is nothing to compensate.
+  // An infinite sum has no rounding error to compensate.
   const double sum = std::isfinite(sums_.sum) ? sums_.sum + sums_.lost : sums_.sum;
   switch (kind_) {
     case plan::Reduce::kMean:
@@ -85,7 +85,7 @@ double Reduction::value() const {
 Array Reduction::result(double scale) const {
   const double number = value();
   if (is_low_precision(dtype_))
-    return scalar_array(DType::kFloat32, number * scale);  // it has the range
+    return scalar_array(DType::kFloat32, number * scale);  // float32 has the range for the result
   if (is_float(dtype_)) return scalar_array(dtype_, number * scale);
   const bool extreme = kind_ == plan::Reduce::kMin || kind_ == plan::Reduce::kMax;
   const bool whole = scale == 1 && (extreme || kind_ == plan::Reduce::kSum);

@@ -1,5 +1,5 @@
-// What sums up the arrays that one tensor has had, up to a result: metrics, reductions of all
-// elements to one number in float64, and the mean or metric for the run itself.
+// Accumulates the arrays that a tensor has had, up to a result: metrics, reductions of all elements
+// to one number in float64, and the mean or metric that the run uses itself.
 #pragma once
 
 #include <array>
@@ -18,33 +18,33 @@
 
 namespace flow::io {
 
-/// Sums up the arrays that one tensor has had, up to a result.
+/// Accumulates the arrays that a tensor has had, up to a result.
 class Accumulator {
  public:
   virtual ~Accumulator() = default;
   virtual void add(const ArrayView& array) = 0;
   virtual bool is_empty() const = 0;
-  /// The number, not rounded to any other dtype. REQUIRES: the result is one.
+  /// Returns the result without rounding it to another dtype. REQUIRES: the result is one number.
   virtual double value() const = 0;
-  /// The result times `scale`, in the dtype that NumPy would give it.
+  /// Returns the result times `scale`, in the dtype that NumPy would give it.
   virtual Array result(double scale) const = 0;
   virtual void clear() = 0;
-  /// What was added, to the bit: words that another one goes on from.
+  /// Returns the exact state as words, from which another Accumulator can continue.
   virtual std::vector<uint64_t> held() const = 0;
-  /// RequestError where they did not come from held().
+  /// Continues from the words of held(). Throws RequestError if they are invalid.
   virtual void resume(std::span<const uint64_t> held) = 0;
 };
 
-/// Sums up for a metric of a tensor of that dtype. `add` throws RunError, which begins with `what`,
-/// where a label or prediction is not a class.
+/// Creates an Accumulator for a metric of a tensor of `dtype`. Its `add` throws RunError if a label
+/// or prediction is not a class; the message begins with `what`.
 std::unique_ptr<Accumulator> make_metric(const plan::Metric& metric, DType dtype, std::string what);
 
-/// Sums up for a metric or a reduction; null where there is neither.
+/// Creates an Accumulator for a metric or a reduction. Returns null if neither is requested.
 std::unique_ptr<Accumulator> make_sums(const std::optional<plan::Metric>& metric,
                                        plan::Reduce reduce, const SinkContext& context);
 
-/// Sums, means, norms and extremes over all that was added. NaN wins over every number. Of
-/// nothing: mean, min and max are NaN, sum and norm 0.
+/// Computes sums, means, norms and extremes of all added elements. NaN takes precedence over every
+/// number. Without elements, mean, min and max are NaN, and sum and norm are 0.
 class Reduction final : public Accumulator {
  public:
   /// REQUIRES: kind is not kNone.
@@ -52,8 +52,9 @@ class Reduction final : public Accumulator {
   void add(const ArrayView& array) override;
   double value() const override;
   bool is_empty() const override { return sums_.count == 0; }
-  /// The scalar times `scale`, in the dtype that NumPy would give it: the arrays' own, but int64
-  /// for sums of integers and bools and float64 for what need not be whole.
+  /// Returns the scalar times `scale`, in the dtype that NumPy would give it: the dtype of the
+  /// arrays, except int64 for sums of integers and bools, and float64 for results of integers that
+  /// may not be whole.
   Array result(double scale) const override;
   void clear() override { sums_ = {}; }
   std::vector<uint64_t> held() const override;
@@ -62,12 +63,12 @@ class Reduction final : public Accumulator {
  private:
   struct Sums {
     int64_t count = 0;
-    // Of integers, exactly; the sum modulo 2^64.
+    // The exact sum of integers, modulo 2^64.
     uint64_t whole = 0;
     int64_t whole_least = std::numeric_limits<int64_t>::max();
     int64_t whole_most = std::numeric_limits<int64_t>::min();
-    // A sum is sum + lost: what rounding took away is kept (Neumaier), so that a mean over a whole
-    // run is as good as one over a step.
+    // The sum is sum + lost. `lost` keeps what rounding removed (Neumaier), so that a mean over a
+    // whole run is as accurate as a mean over a step.
     double sum = 0, lost = 0;
     double least = std::numeric_limits<double>::infinity();
     double most = -std::numeric_limits<double>::infinity();
@@ -80,15 +81,18 @@ class Reduction final : public Accumulator {
   Sums sums_;
 };
 
-/// A scalar array of this dtype, the value rounded to it. REQUIRES: it has such a value.
+/// Returns a scalar array of this dtype with `value`, rounded to it. REQUIRES: the dtype has such a
+/// value.
 Array scalar_array(DType dtype, double value);
 
-/// Each element times `factor`, rounded once; integers and bools become float64.
+/// Returns each element times `factor`, rounded once. Integers and bools become float64.
 Array scaled(const ArrayView& array, double factor);
-/// The same into an array of the shape and the dtype of the result, which may be longer.
+/// Writes the same products to an array that has the dtype of the result and at least as many
+/// elements.
 void scale(const ArrayView& array, double factor, Array& result);
 
-/// The mean of all elements that one tensor has had, or a metric of them, for the run itself.
+/// Accumulates the mean of all elements that a tensor has had, or a metric of them, for use by the
+/// run itself.
 class MeanSink : public Sink {
  public:
   explicit MeanSink(std::unique_ptr<Accumulator> sums) : sums_(std::move(sums)) {}
@@ -100,7 +104,7 @@ class MeanSink : public Sink {
   }
   void resume(std::span<const uint64_t> held) override { sums_->resume(held); }
 
-  /// The value since the last call, in float64; nothing where there was no element.
+  /// Returns the value since the last call, in float64, or nothing if there was no element.
   std::optional<double> take() {
     if (sums_->is_empty()) return {};
     const double value = sums_->value();

@@ -1,4 +1,4 @@
-// idx, .npy and .npz files as rows.
+// Reads idx, .npy and .npz files as rows.
 #include "runtime/io/dataset.h"
 
 #include <fmt/format.h>
@@ -26,7 +26,7 @@ struct IdxHeader {
 constexpr size_t kMagicBytes = 4;
 constexpr int kIdxInt16 = 0x0B;
 
-/// Bytes of the extents that follow the magic number.
+/// Returns the number of bytes of the extents that follow the magic number.
 size_t extent_bytes(std::span<const std::byte> magic, const std::string& name) {
   const auto byte = [&](size_t i) { return std::to_integer<int>(magic[i]); };
   if (byte(0) != 0 || byte(1) != 0)
@@ -43,7 +43,7 @@ DType idx_dtype(int code, const std::string& name) {
       return DType::kUInt8;
     case 0x09:
       return DType::kInt8;
-    case kIdxInt16:  // as int32
+    case kIdxInt16:  // converted to int32
     case 0x0C:
       return DType::kInt32;
     case 0x0D:
@@ -134,7 +134,8 @@ void check_header(const NpyHeader& header, const std::string& name, const CheckS
   check(header.shape);
 }
 
-/// The rows of an .npy in memory; without an owner where they are those bytes themselves.
+/// Returns the rows of a .npy file in memory. They refer to `bytes` if the file is in C order, and
+/// own a copy otherwise.
 Rows npy_rows(std::span<const std::byte> bytes, const std::string& name, const CheckShape& check) {
   const NpyHeader header = parse_npy_header(bytes, name);
   check_npy_length(header, bytes.size(), name);

@@ -1,4 +1,4 @@
-// The header of a .safetensors file, read and written, and the index of several such files.
+// Reads and writes the header of a .safetensors file, and reads the index of several such files.
 #include "runtime/io/safetensors.h"
 
 #include <fmt/format.h>
@@ -24,7 +24,7 @@ struct ElementCode {
   size_t bits;
   std::optional<DType> dtype = {};
 };
-// All that the format has.
+// All element types of the format.
 constexpr std::array kElementCodes = {
     ElementCode{"F32", 32, DType::kFloat32},
     ElementCode{"F64", 64, DType::kFloat64},
@@ -50,10 +50,10 @@ constexpr std::array kElementCodes = {
     ElementCode{"F4", 4},
 };
 
-/// A text of a hostile file, as a message shows it.
+/// Returns text of a hostile file in the form in which messages show it.
 std::string shown(std::string_view text) { return fmt::format("`{}`", shortened(text)); }
 
-/// Reads the header of a file of `bytes` bytes.
+/// Reads and checks the header of a file, whose bytes are `file`.
 class SafetensorsHeader {
  public:
   SafetensorsHeader(std::span<const std::byte> file, const std::string& name)
@@ -132,7 +132,7 @@ class SafetensorsHeader {
     const std::vector<int64_t> offsets = read_numbers(json["data_offsets"], "data_offsets", key);
     if (offsets.size() != 2) wrong("data_offsets is not a pair");
     const auto elements = array.shape.checked_elements();
-    // More than an element a bit: `bits` could overflow.
+    // With more than one element per bit of the file, the product below could overflow.
     if (!elements || static_cast<uint64_t>(*elements) > 8 * uint64_t{file_.size()})
       wrong(fmt::format("its shape is too large: {}", array.shape.str()));
     const auto bits = static_cast<uint64_t>(*elements) * code->bits;
@@ -158,7 +158,7 @@ class SafetensorsHeader {
     return numbers;
   }
 
-  /// The arrays take up all of the data, each byte once.
+  /// Checks that the arrays cover all of the data and do not overlap.
   void check_layout(const std::map<std::string, Safetensors::Entry>& arrays) const {
     using Placed = std::tuple<size_t, size_t, std::string_view>;
     std::vector<Placed> placed;
@@ -178,7 +178,7 @@ class SafetensorsHeader {
 
   std::span<const std::byte> file_;
   const std::string& name_;
-  size_t data_ = 0;  // where the bytes of arrays begin
+  size_t data_ = 0;  // offset at which the bytes of the arrays begin
 };
 
 std::string_view element_code(DType dtype) {
@@ -197,7 +197,7 @@ std::string safetensors_header(std::vector<SafetensorsItem>& items) {
   std::ranges::sort(items, {}, [](const SafetensorsItem& item) {
     return std::tuple<int, const std::string&>(-static_cast<int>(size_of(item.dtype)), item.name);
   });
-  // Readers of PyTorch's world ask for this format.
+  // Programs of the PyTorch ecosystem require this entry.
   OrderedJson json = {{kMetadata, {{"format", "pt"}}}};
   size_t at = 0;
   for (const SafetensorsItem& item : items) {
@@ -219,13 +219,13 @@ namespace {
 
 constexpr const char* kIndexSuffix = ".safetensors.index.json";
 
-/// A name in the folder of the index: one component.
+/// Returns true for the name of a .safetensors file in the folder of the index, without any path.
 bool is_shard_name(const std::string& name) {
   return name.ends_with(kSafetensorsSuffix) &&
          name.find_first_of(std::string_view("/\\\0", 3)) == std::string::npos;
 }
 
-/// Sorted names of the folder's files with that suffix.
+/// Returns the sorted names of the folder's files that end with `suffix`.
 std::vector<std::string> files_ending_in(const fs::path& folder, std::string_view suffix) {
   std::vector<std::string> names;
   std::error_code unreadable;

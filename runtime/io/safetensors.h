@@ -1,6 +1,6 @@
 // .safetensors files, the format of Hugging Face: the length of a JSON header (8 bytes,
-// little-endian), the header, then the bytes of the arrays without gaps. Every file is hostile:
-// lengths, names, dtypes, shapes and offsets are checked before anything is read.
+// little-endian), the header, then the bytes of the arrays without gaps. Every file is treated as
+// hostile: lengths, names, dtypes, shapes and offsets are checked before anything is read.
 #pragma once
 
 #include <cstddef>
@@ -18,23 +18,23 @@ namespace flow::io {
 
 inline constexpr const char* kSafetensorsSuffix = ".safetensors";
 
-/// The longest header that is read: that of the format's own library.
+/// The longest header that is read. It is the limit of the official library.
 inline constexpr uint64_t kLongestSafetensorsHeader = 100'000'000;
-/// Bytes in the name of an array: messages and tables show it.
+/// The most bytes in the name of an array. It is limited because messages and tables show the name.
 inline constexpr size_t kLongestArrayName = 1000;
 
 /// The arrays of a file.
 class Safetensors {
  public:
   struct Entry {
-    std::string_view code;       // its dtype: "BF16"
-    std::optional<DType> dtype;  // nothing: one that flow does not have
+    std::string_view code;       // dtype in the file, such as "BF16"
+    std::optional<DType> dtype;  // nothing if flow does not support this dtype
     Shape shape;
-    size_t offset = 0, bytes = 0;  // in the file
+    size_t offset = 0, bytes = 0;  // position in the file
   };
 
-  /// `file` is the whole file, and outlives this; `name` is for messages. RunError where it is
-  /// damaged.
+  /// `file` is the whole file and must outlive this object. `name` appears in messages. Throws
+  /// RunError if the file is damaged.
   Safetensors(std::span<const std::byte> file, const std::string& name);
 
   const std::map<std::string, Entry>& arrays() const { return arrays_; }
@@ -47,16 +47,18 @@ class Safetensors {
   std::map<std::string, Entry> arrays_;
 };
 
-/// Which file of a set has each array: model.safetensors.index.json.
+/// Maps the name of each array to the file that contains it: model.safetensors.index.json.
 using SafetensorsIndex = std::map<std::string, std::string>;
 
-/// RunError where the text is damaged, or names a file outside of the folder of the index.
+/// Reads an index. Throws RunError if the text is damaged or names a file outside of the folder of
+/// the index.
 SafetensorsIndex parse_safetensors_index(std::string_view text, const std::string& name);
 
-/// The .safetensors file, or the index of a set, that `path` names or that lies in a folder of
-/// that name; nothing where there is none. RequestError where a folder has several.
+/// Returns the .safetensors file, or the index of a set, that `path` names or that the folder
+/// `path` contains. Returns nothing if there is none. Throws RequestError if a folder contains
+/// several.
 std::optional<fs::path> find_safetensors(const fs::path& path);
-/// Is the path that of an index?
+/// Returns true if the path is that of an index.
 bool is_safetensors_index(const fs::path& path);
 
 /// An array to be written.
@@ -66,9 +68,9 @@ struct SafetensorsItem {
   Shape shape;
 };
 
-/// The header of a file of these arrays, with its length; data begins on a multiple of 64. The
-/// arrays follow in the order of `items`, which becomes the one in which each is aligned: larger
-/// elements first, then by name.
+/// Returns the header of a file with these arrays, including its length; data begins at a multiple
+/// of 64 bytes. Sorts `items` into the order in which the arrays must follow: larger elements
+/// first, so that each array is aligned, then by name.
 std::string safetensors_header(std::vector<SafetensorsItem>& items);
 
 }  // namespace flow::io

@@ -1,5 +1,5 @@
-// The sink of any variety; and lines appended one write each, cut after a number of them when a run
-// is resumed.
+// Creates sinks of every kind. Also writes text files line by line, which are cut to a number of
+// lines when a run is resumed.
 #include "runtime/io/sink.h"
 
 #include <string_view>
@@ -18,7 +18,8 @@ std::unique_ptr<Sink> make_sink(const plan::Sink& options, const SinkContext& co
 
 namespace {
 
-/// The first `rows` whole lines of a text, or fewer where it has fewer.
+/// Returns the length of the first `rows` whole lines of a text, or of all whole lines if it has
+/// fewer.
 LineLog::Length length_of(std::string_view text, int64_t rows) {
   LineLog::Length length;
   while (length.rows < rows) {
@@ -34,7 +35,7 @@ LineLog::Length length_of(std::string_view text, int64_t rows) {
 LineLog::LineLog(const fs::path& path, int64_t rows) {
   std::error_code missing;
   if (rows > 0 && fs::exists(path, missing)) {
-    const MappedFile file(path);  // which no pipe can be
+    const MappedFile file(path);  // fails for a pipe
     const std::span<const std::byte> bytes = file.bytes();
     length_ = length_of({reinterpret_cast<const char*>(bytes.data()), bytes.size()}, rows);
     digest_.add(bytes.first(length_.bytes));
@@ -43,7 +44,7 @@ LineLog::LineLog(const fs::path& path, int64_t rows) {
     file_ = File::create(path);
     return;
   }
-  // In place, so that a crash here loses no line that is kept.
+  // The file is changed in place, so that a crash here loses no line that is kept.
   file_ = File::open_update(path);
   file_.truncate(length_.bytes);
 }

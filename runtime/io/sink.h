@@ -1,5 +1,5 @@
-// Where delivered values go: .npy files, standard output, statistics, nowhere; and text files that
-// grow by whole lines, such as metrics.jsonl. Used by one thread at a time.
+// The destinations of delivered values: .npy files, standard output, statistics, or nothing. Also
+// text files that grow by whole lines, such as metrics.jsonl. Used by one thread at a time.
 #pragma once
 
 #include <cstdint>
@@ -23,10 +23,12 @@
 
 namespace flow::io {
 
-/// Of the finite elements. Without any, all but `not_finite` are NaN.
+/// Statistics of the finite elements of a value. If no element is finite, all members except
+/// `not_finite` are NaN.
 struct Statistics {
   int64_t not_finite = 0;
-  double zeros = std::numeric_limits<double>::quiet_NaN();  // as a share
+  // Share of zeros among the finite elements.
+  double zeros = std::numeric_limits<double>::quiet_NaN();
   double mean = std::numeric_limits<double>::quiet_NaN();
   double std = mean, min = mean, max = mean, norm = mean;
 
@@ -36,67 +38,71 @@ struct Statistics {
   }
 };
 
-/// Of all elements of the parts of one value. The standard deviation is divided by their number,
-/// and computed in a second pass. Allocates nothing.
+/// Computes the statistics of all elements of the parts of a value. The standard deviation is
+/// divided by the number of finite elements and computed in a second pass. Allocates nothing.
 Statistics statistics_of(std::span<const ArrayView> parts);
 inline Statistics statistics_of(const ArrayView& value) { return statistics_of({&value, 1}); }
 
-/// One value of one step.
+/// The value of a tensor in one step.
 struct Event {
   int64_t step = 0, epoch = 0;
   bool last_of_epoch = false;
-  const ArrayView& value;                    // trimmed to its real rows
-  std::optional<plan::CallPlace> call = {};  // of a job that another one calls
+  const ArrayView& value;                    // without padding rows
+  std::optional<plan::CallPlace> call = {};  // set if another job calls this job
 };
 
-/// A file that grows as a run goes, as it is now.
+/// The current state of a file that grows during a run.
 struct GrowingFile {
   fs::path path;
-  uint64_t bytes = 0;  // of an .npy without its header
-  std::string digest;  // ContentDigest's, of them
+  uint64_t bytes = 0;  // without the header of a .npy
+  std::string digest;  // ContentDigest of these bytes
 };
 
-/// Of the checkpoint that a run goes on from: the bytes of each file that grows, as of GrowingFile.
-/// A power cut may leave more in a file, such as a header that counts what the disk never got.
+/// The number of bytes that each growing file had at the checkpoint from which a run continues,
+/// counted as in GrowingFile. After a power cut a file may have more, such as a header that counts
+/// data which the disk never received.
 using RecordedFiles = std::map<fs::path, uint64_t>;
 
-/// The finite elements of a value in bins of equal width, from the least to the greatest.
+/// The finite elements of a value, counted in bins of equal width from the least to the greatest.
 struct Histogram {
-  const std::string& label;  // SinkContext's
+  const std::string& label;  // label of the SinkContext
   int64_t step = 0;
   const Statistics& statistics;
   std::span<const int64_t> bins;
 };
 
-/// What all sinks of a job have alike.
+/// The settings that all sinks of a job share.
 struct JobSinks {
   std::string job = {};
-  bool print_steps = false;  // lines begin with the step, where the sink does not say
-  fs::path directory = {};   // DIR
-  int64_t resume_from = 0;   // keep what was written for steps below; 0: a fresh run
-  int64_t calls_before = 0;  // of a job that another one calls
-  bool digests = false;      // for list_files
-  const RecordedFiles* recorded = nullptr;  // null where the checkpoint does not say
-  /// Is told each number that a print sink reduces and prints; may be empty.
+  bool print_steps = false;  // begins lines with the step unless the sink decides otherwise
+  fs::path directory = {};   // the run directory
+  int64_t resume_from = 0;   // keep values of earlier steps; 0 for a fresh run
+  int64_t calls_before = 0;  // number of earlier calls if another job calls this job
+  bool digests = false;      // required by list_files
+  const RecordedFiles* recorded = nullptr;  // null if the checkpoint has no record
+  /// Receives each number that a print sink reduces and prints. May be empty.
   std::function<void(const plan::ReducedMetrics&)> keep_reduced = {};
-  /// Is told each histogram of a stats sink; may be empty.
+  /// Receives each histogram of a stats sink. May be empty.
   std::function<void(const Histogram&)> keep_histogram = {};
 };
-/// What a sink is told about the values it will get. `directory`: its own, DIR/returns/loss.
+/// Describes the values that a sink will receive. `directory` is that of the sink, such as
+/// DIR/returns/loss.
 struct SinkContext : JobSinks {
-  std::string name = {};   // "lenet/conv1", the tensor's
-  std::string label = {};  // in print, where the sink has none of its own
-  std::string where = {};  // of the hook or return: "job.yaml:14:11"
+  std::string name = {};   // name of the tensor, such as "lenet/conv1"
+  std::string label = {};  // printed if the sink sets no label
+  std::string where = {};  // place of the hook or return: "job.yaml:14:11"
   DType dtype = DType::kFloat32;
-  Shape shape = {};  // of one full value
-  /// Of row-carrying values of predict jobs over datasets, which are joined: the rows of a step's.
+  Shape shape = {};  // shape of a full value
+  /// Returns the number of rows of a step. It is set for values with rows of predict jobs over
+  /// datasets, which are joined.
   std::function<int64_t(int64_t step)> rows_at = {};
-  bool gradient = false;  // diff.npy instead of value.npy
-  bool in_scope = false;  // one of many that a `watch_scope` gives
-  // What was delivered of steps below resume_from, and of how many epochs: print's `every` goes on.
+  bool gradient = false;  // write diff.npy instead of value.npy
+  bool in_scope = false;  // one of several values that a `watch_scope` delivers
+  // The number of values that were delivered for steps below resume_from, and the number of their
+  // epochs. With them `every` of a print sink continues its count.
   int64_t delivered_before = 0, epochs_before = 0;
-  /// Nothing for a file that the checkpoint does not know, such as that of a hook which was not in
-  /// the run before.
+  /// Returns nothing for a file that the checkpoint does not record, such as that of a hook that
+  /// was added after the checkpoint.
   std::optional<uint64_t> recorded_bytes(const fs::path& path) const {
     if (!recorded) return {};
     const auto found = recorded->find(path);
@@ -107,73 +113,76 @@ struct SinkContext : JobSinks {
 class Sink {
  public:
   virtual ~Sink() = default;
-  /// "Reached" on return: a write has been handed to the system.
+  /// Delivers a value. On return, its data has been written to the system.
   virtual void deliver(const Event& event) = 0;
-  /// Would an event of the next step only be counted and summed up? Then nothing is written, and
-  /// deliver allocates nothing.
+  /// Returns true if an event of the next step would only be counted and accumulated. In this case
+  /// nothing is written, and deliver() allocates nothing.
   virtual bool absorbs([[maybe_unused]] bool last_of_epoch) const { return false; }
-  /// What is summed up, or was last, and is not told yet, for a run that goes on from a checkpoint;
-  /// else empty.
+  /// Returns the state that is accumulated or not yet printed, for a run that continues from a
+  /// checkpoint. Returns an empty vector if there is none.
   virtual std::vector<uint64_t> held() const { return {}; }
-  /// Before the first event: goes on from what such a sink held; one of another kind starts anew.
-  /// RequestError where it is damaged.
+  /// Continues, before the first event, with the state that held() returned. A sink of another kind
+  /// ignores it. Throws RequestError if the state is damaged.
   virtual void resume(std::span<const uint64_t>) {}
-  /// Adds the files that it appends to. REQUIRES: `digests` in the context.
+  /// Adds the files to which the sink appends. REQUIRES: `digests` is set in the context.
   virtual void list_files(std::vector<GrowingFile>&) const {}
-  /// After the last step of an epoch, whether it had an event or not.
+  /// Called after the last step of each epoch, even if that step had no event.
   virtual void end_epoch() {}
-  /// After the last event of the run, or of a call where a job is called several times in one.
+  /// Called after the last event of the run, or of a call if a job is called several times in a
+  /// run.
   virtual void end_call() {}
-  /// After all events. RunError where the system could not keep what was written.
+  /// Closes the sink after all events. Throws RunError if the system could not store the data.
   virtual void close() {}
 };
 
-/// stacked: value.npy and steps.npy, or diff.npy and diff_steps.npy; allocates nothing in deliver.
-/// per_step: 000020.npy, or diff_000020.npy. bfloat16 is written as float32. Files are made (or,
-/// when resuming, cut) here; RunError when that fails.
+/// Creates a sink that writes .npy files. If values are stacked, the files are value.npy and
+/// steps.npy, or diff.npy and diff_steps.npy, and deliver() allocates nothing. With `per_step`,
+/// they are 000020.npy, or diff_000020.npy. bfloat16 is written as float32. This function creates
+/// the files, or cuts them if a run is resumed; it throws RunError if that fails.
 std::unique_ptr<Sink> make_npy_sink(const plan::NpySink& options, const SinkContext& context);
-/// The values and steps of a stacked one, in its directory.
+/// Returns the paths of the values and the steps of a stacked sink, in the sink's directory.
 std::pair<fs::path, fs::path> stacked_files(const fs::path& directory, bool gradient);
 
-/// A line of CSV an event, after a line of names, in the file below. RunError when it cannot be
-/// written.
+/// Creates a sink that writes stats_file(): a line of column names, then a line of CSV for each
+/// event. Throws RunError if the file cannot be written.
 std::unique_ptr<Sink> make_stats_sink(const plan::StatsSink& options, const SinkContext& context);
-/// DIRECTORY/stats.csv; of a gradient diff_stats.csv.
+/// Returns DIRECTORY/stats.csv, or DIRECTORY/diff_stats.csv for a gradient.
 fs::path stats_file(const fs::path& directory, bool gradient);
 
-/// A line an event: `LABEL: VALUE`, with ` (shape) dtype` after the array of a gradient or a scope;
-/// of a called job `JOB epoch N LABEL: VALUE`, or `JOB step N` where its caller counts steps.
-/// `step N` may be before LABEL: the step of the event, or of an epoch `epoch N`, from 1. Or,
-/// as `json`, an object:
-/// {"event":"print","job":...,"name":...,"label":...,"step":0,"epoch":0,"value":...} (what is not
-/// finite is null), with `main_step` and `main_epoch` of a called job. A pipe that its reader
-/// closed takes the rest silently (with SIGPIPE ignored). RequestError when `format` is not one
-/// conversion of a double.
+/// Creates a sink that prints a line for each event: `LABEL: VALUE`, followed by ` (shape) dtype`
+/// for the array of a gradient or a scope. Lines of a called job begin with `JOB epoch N`, or with
+/// `JOB step N` if the caller counts steps. LABEL may follow `step N`, the step of the event, or
+/// `epoch N`, counted from 1, if the result spans an epoch. With `json` a line is an object:
+/// {"event":"print","job":...,"name":...,"label":...,"step":0,"epoch":0,"value":...}.
+/// Values that are not finite are null, and a called job adds `main_step` and `main_epoch`. After
+/// the reader of a pipe has closed it, output is dropped silently (if SIGPIPE is ignored). Throws
+/// RequestError if `format` is not a single conversion of a double.
 std::unique_ptr<Sink> make_print_sink(const plan::PrintSink& options, const SinkContext& context,
                                       std::FILE* out, bool json = false);
 
-/// The sink of any variety; null for `none`, and for a command (commands.h), which may be given
-/// more than one tensor at a time.
+/// Creates a sink of any kind. Returns null for `none`, and for a command (commands.h), which may
+/// receive more than one tensor at a time.
 std::unique_ptr<Sink> make_sink(const plan::Sink& options, const SinkContext& context,
                                 std::FILE* out, bool json = false);
 
-/// Whole at any moment: each line is one write. Used by one thread at a time.
+/// A text file that is whole at any moment, because each line is one write. Used by one thread at a
+/// time.
 class LineLog {
  public:
-  /// How long it is.
+  /// The length of the file.
   struct Length {
     int64_t rows = 0;
     uint64_t bytes = 0;
   };
 
-  /// A new file, or the first `rows` lines that an earlier run wrote.
+  /// Creates a new file, or keeps the first `rows` lines of an earlier run.
   LineLog(const fs::path& path, int64_t rows);
-  /// `line`: without its newline.
+  /// Appends `line`, which has no newline, and a newline.
   void write(std::string line);
   const Length& length() const { return length_; }
-  /// Removes what was written after it had that length.
+  /// Removes what was written after the file had this length.
   void cut(const Length& length);
-  /// After the last line. RunError where the system could not keep what was written.
+  /// Closes the file after the last line. Throws RunError if the system could not store the data.
   void close() { file_.close(); }
   GrowingFile file() const { return {file_.path(), length_.bytes, digest_.text()}; }
 

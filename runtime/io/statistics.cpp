@@ -1,4 +1,4 @@
-// Moments and extremes of values, in float64, and the sink that writes them as lines of CSV.
+// Computes moments and extremes of values in float64, and writes them as lines of CSV.
 #include "runtime/io/sink.h"
 
 #include <fmt/format.h>
@@ -13,7 +13,7 @@ namespace flow::io {
 
 namespace {
 
-/// Calls add(x) with each finite element; returns how many others there are.
+/// Calls add(x) with each finite element. Returns the number of elements that are not finite.
 template <typename Add>
 int64_t visit_finite(std::span<const ArrayView> parts, const Add& add) {
   int64_t others = 0;
@@ -56,13 +56,13 @@ Statistics statistics_of(std::span<const ArrayView> parts) {
 
 namespace {
 
-/// Adds the finite elements to bins of equal width. The last bin includes the maximum, and equal
-/// elements are all in the first.
+/// Counts the finite elements in bins of equal width. The last bin includes the maximum. If all
+/// elements are equal, they are in the first bin.
 template <typename Elements>
 void fill_bins(const Elements& elements, const Statistics& found, std::vector<int64_t>& bins) {
   std::ranges::fill(bins, 0);
   const auto last = static_cast<double>(bins.size() - 1);
-  // Halved: the range of two doubles may be none.
+  // Both are halved, because their difference may exceed the largest double.
   const double range = found.max / 2 - found.min / 2;
   for (const auto element : elements) {
     const auto x = static_cast<double>(element);
@@ -73,7 +73,8 @@ void fill_bins(const Elements& elements, const Statistics& found, std::vector<in
   }
 }
 
-/// Lines of an earlier run that count: the header, and those of steps before the resumed one.
+/// Returns the number of lines of an earlier run that are kept: the header, and the lines of steps
+/// before the resumed one.
 int64_t lines_before(const SinkContext& context) {
   const fs::path path = stats_file(context.directory, context.gradient);
   std::error_code missing;

@@ -1,5 +1,5 @@
-// The process that outlives a killed run for a moment. It was forked from a program that may have
-// had threads, so it makes system calls alone.
+// The process that outlives a killed run for a moment and ends its commands. It is forked from a
+// program that may have had threads, so it only makes system calls.
 #include "runtime/io/process.h"
 
 #include <fcntl.h>
@@ -26,7 +26,8 @@ namespace {
 
 constexpr const char* kWatchdogName = "flow-watchdog";
 
-/// The groups that live. Those beyond its size end with a run that ends by itself only.
+/// The process groups that still run. A group that exceeds the capacity ends only if the run ends
+/// normally.
 struct Groups {
   std::array<pid_t, 65536> ids;
   size_t count = 0;
@@ -50,17 +51,17 @@ struct Groups {
     return true;
   }
 };
-Groups groups;  // of the watchdog
+Groups groups;  // used by the watchdog process
 
-/// Away from the terminal, from pipes that someone reads to their end, and from the name by which
-/// the run may be killed.
+/// Detaches from the terminal and from pipes that other programs read to their end, and changes the
+/// name by which the run may be killed.
 void stand_aside(int door, std::span<char> shown) {
   ::setsid();
   for (const int signal : {SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGPIPE}) std::signal(signal, SIG_IGN);
   ::dup2(door, STDIN_FILENO);
   ::closefrom(STDOUT_FILENO);
   if (::chdir("/") != 0) {
-    // Then this folder stays in use.
+    // If this fails, the current folder stays in use.
   }
   ::prctl(PR_SET_NAME, kWatchdogName);
   std::ranges::fill(shown, '\0');
@@ -69,7 +70,8 @@ void stand_aside(int door, std::span<char> shown) {
 
 [[noreturn]] void keep(int door, std::span<char> shown) {
   stand_aside(door, shown);
-  pid_t group = 0;  // whole: shorter writes to a pipe than PIPE_BUF are never cut
+  // Each read returns a whole id, because writes of fewer than PIPE_BUF bytes to a pipe are atomic.
+  pid_t group = 0;
   while (::read(STDIN_FILENO, &group, sizeof group) == sizeof group)
     group > 0 ? groups.add(group) : groups.remove(-group);
   groups.signal(SIGTERM);
@@ -107,7 +109,7 @@ Watchdog::~Watchdog() {
 void Watchdog::forget(pid_t group) const {
   const pid_t gone = -group;
   if (::write(door_.get(), &gone, sizeof gone) < 0) {
-    // It was killed.
+    // The watchdog was killed.
   }
 }
 

@@ -1,5 +1,5 @@
-// What libflow_openmpi.so and libflow_mpich.so export (see runtime/exec/ranks/mpi_module.h): what
-// ranks do together, by MPI.
+// The functions that libflow_openmpi.so and libflow_mpich.so export (see
+// runtime/exec/ranks/mpi_module.h): the collectives of ranks, implemented with MPI.
 #include <fmt/format.h>
 #include <mpi.h>
 
@@ -24,25 +24,26 @@
 namespace flow::mpi {
 namespace {
 
-/// Throws RunError for a failure. REQUIRES: `code` is what the MPI function `function` returned.
+/// Throws RunError if `code` is an error. REQUIRES: `code` is the result of the MPI function
+/// `function`.
 void check(int code, const char* function) {
   if (code == MPI_SUCCESS) return;
   char text[MPI_MAX_ERROR_STRING] = "";
   int length = 0;
   MPI_Error_string(code, text, &length);
-  std::replace(text, text + length, '\n', ' ');  // MPICH adds a stack of calls
+  std::replace(text, text + length, '\n', ' ');  // MPICH adds a call stack
   throw RunError(fmt::format("{} failed: {}", function, text),
                  "another rank may have ended; its messages say why");
 }
 
-/// FLOW_MPI(MPI_Test, &request, &done, &status): calls the function, and checks what it returns.
+/// Calls an MPI function and checks its result: FLOW_MPI(MPI_Test, &request, &done, &status).
 #define FLOW_MPI(function, ...) check(function(__VA_ARGS__), #function)
 
 constexpr int kTag = 0;
-constexpr ptrdiff_t kMostUnderWay = 16;  // to one rank
+constexpr ptrdiff_t kMostUnderWay = 16;  // messages in flight to one rank
 
-/// Short messages between ranks, beside the operations. No member waits for another rank. Receiving
-/// is always under way: a rank that stops in the middle of sending blocks nothing.
+/// Short messages between ranks, independent of the operations. No member waits for another rank. A
+/// receive is always posted, so that a rank that stops while it sends blocks nothing.
 class Messages {
  public:
   explicit Messages(MPI_Comm world) : received_(exec::Collectives::kMostMessage) {
@@ -57,7 +58,8 @@ class Messages {
   Messages(const Messages&) = delete;
   Messages& operator=(const Messages&) = delete;
 
-  /// Dropped where many earlier ones to this rank are still under way: it may be dead.
+  /// Sends a message, or drops it if many earlier messages to this rank are still in flight,
+  /// because the rank may be dead.
   void post(int to, std::span<const std::byte> message) {
     FLOW_CHECK(message.size() <= exec::Collectives::kMostMessage);
     all_sent();
@@ -96,7 +98,7 @@ class Messages {
     return all;
   }
 
-  /// The number of messages sent to each rank, and received from each.
+  /// The numbers of messages sent to each rank and received from each rank.
   const std::vector<int>& sent() const { return sent_; }
   const std::vector<int>& received() const { return received_counts_; }
   void stop_receiving() {
@@ -123,8 +125,8 @@ class Messages {
   }
 
   MPI_Comm communicator_ = MPI_COMM_NULL;
-  std::vector<int> sent_, received_counts_;  // by rank
-  std::deque<Sending> sendings_;             // kept and used again
+  std::vector<int> sent_, received_counts_;  // indexed by rank
+  std::deque<Sending> sendings_;             // reused for later messages
   MPI_Request receiving_ = MPI_REQUEST_NULL;
   std::vector<std::byte> received_;
 };
@@ -135,7 +137,8 @@ constexpr std::string_view kLibrary = "Open MPI";
 constexpr std::string_view kLibrary = "MPICH";
 #endif
 
-/// "Open MPI v4.1.4, package: ..." and "MPICH Version:\t4.0.2\n..." have the version first.
+/// Returns the name and version of the library. The texts "Open MPI v4.1.4, package: ..." and
+/// "MPICH Version:\t4.0.2\n..." begin with both.
 std::string library_and_version() {
   char text[MPI_MAX_LIBRARY_VERSION_STRING] = "";
   int length = 0;
@@ -151,10 +154,12 @@ int int_of(size_t number) {
   return static_cast<int>(number);
 }
 
-/// Calls MPI from one thread at a time, and only functions that return at once.
+/// Collectives that call MPI from only one thread at a time, and only functions that return
+/// immediately.
 class MpiCollectives final : public exec::Collectives {
  public:
-  /// REQUIRES: MPI is initialized. Destroying it leaves MPI alone: the process may be failing.
+  /// REQUIRES: MPI is initialized. The destructor does not call MPI, because the process may be
+  /// failing.
   MpiCollectives() : library_(library_and_version()), messages_(MPI_COMM_WORLD) {
     for (MPI_Comm* communicator : {&exchanges_, &gathers_, &gathers_at_, &broadcasts_})
       FLOW_MPI(MPI_Comm_dup, MPI_COMM_WORLD, communicator);
@@ -231,7 +236,7 @@ class MpiCollectives final : public exec::Collectives {
       const std::lock_guard lock(mutex_);
       return messages_.all_sent();
     });
-    // Nothing may be on its way when MPI ends.
+    // No message may be in flight when MPI ends.
     std::vector<int> expected(static_cast<size_t>(size_));
     const Operation counts = start([&](Slot& slot) {
       FLOW_MPI(MPI_Ialltoall, messages_.sent().data(), 1, MPI_INT, expected.data(), 1, MPI_INT,
@@ -245,20 +250,21 @@ class MpiCollectives final : public exec::Collectives {
   }
 
  private:
-  /// Blocks as MPI takes them, whose offsets are int: from the first byte that a block has.
+  /// Blocks in the form that MPI requires. MPI's offsets are ints, so they are relative to the
+  /// first byte of any block.
   struct Layout {
     void set(const exec::RankBlocks& blocks);
     std::byte* memory = nullptr;
     std::vector<int> bytes = {}, offsets = {};
   };
-  /// An operation, or room for one. MPI reads its arrays until it is complete.
+  /// An operation, or an entry for one. MPI reads the arrays until the operation is complete.
   struct Slot {
     MPI_Request request = MPI_REQUEST_NULL;
     bool started = false;
     Layout send = {}, receive = {};
   };
 
-  /// `call` starts an operation in a slot.
+  /// Starts an operation: `call` starts it in a free slot.
   template <typename Call>
   Operation start(const Call& call) {
     const std::lock_guard lock(mutex_);
@@ -269,7 +275,8 @@ class MpiCollectives final : public exec::Collectives {
     return static_cast<Operation>(slot - slots_.begin());
   }
 
-  /// Messages may have to be received before they are sent.
+  /// Receives messages until `done` returns true. Other ranks may not be able to send all messages
+  /// before earlier ones are received.
   template <typename Done>
   void receive_until(const Done& done) {
     while (!done()) {
@@ -280,12 +287,12 @@ class MpiCollectives final : public exec::Collectives {
   }
 
   std::mutex mutex_;
-  /// Operations of different kinds may overtake each other.
+  /// Separate communicators, because operations of different kinds may overtake each other.
   MPI_Comm exchanges_ = MPI_COMM_NULL, gathers_ = MPI_COMM_NULL, gathers_at_ = MPI_COMM_NULL,
            broadcasts_ = MPI_COMM_NULL;
   int rank_ = 0, size_ = 1;
   std::string library_;
-  std::deque<Slot> slots_;  // kept and used again
+  std::deque<Slot> slots_;  // reused for later operations
   Messages messages_;
 };
 

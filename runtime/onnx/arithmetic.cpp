@@ -1,4 +1,4 @@
-// Arithmetic, comparisons, and losses of one element each.
+// Arithmetic, comparisons, and losses that are computed element by element.
 #include <utility>
 
 #include "runtime/onnx/rules.h"
@@ -6,7 +6,7 @@
 namespace flow::onnx {
 namespace {
 
-/// The operands of a comparison: integers of different dtypes as int64.
+/// Returns the operands of a comparison. Integers of different dtypes are cast to int64.
 Strings compared(StepExport& step) {
   if (step.in(0).dtype == step.in(1).dtype) return step.names();
   Strings names;
@@ -23,7 +23,8 @@ std::string remainder(StepExport& step) { return step.node("Mod", step.names(), 
 
 void fmod(StepExport& step) { step.result("Mod", step.names(), {{"fmod", 1}}); }
 
-/// ONNX's Mod of floats has the sign of the dividend.
+/// Writes a remainder with the sign of the divisor. ONNX's Mod of floats gives it the sign of the
+/// dividend.
 void mod(StepExport& step) {
   if (!is_float(step.in().dtype)) return step.result("Mod", step.names());
   const std::string rest = remainder(step), divisor = step.in(1).name;
@@ -33,7 +34,7 @@ void mod(StepExport& step) {
                         step.node("Add", {rest, divisor}), rest});
 }
 
-/// ONNX divides integers toward 0: without the remainder, nothing is rounded.
+/// ONNX divides integers toward 0. Without the remainder, the quotient is exact.
 void floor_divide(StepExport& step) {
   if (is_float(step.in().dtype)) return step.result("Floor", {step.node("Div", step.names())});
   const std::string whole = step.node("Sub", {step.in(0).name, step.node("Mod", step.names())});
@@ -60,7 +61,8 @@ void sigmoid_cross_entropy(StepExport& step) {
   step.result("Sub", {step.node("Softplus", {logits}), step.node("Mul", {logits, labels})});
 }
 
-/// The second operand; before opset 7 its axes are those from `axis` on.
+/// Reads the second operand. Before opset 7, its axes are aligned with the axes of the first
+/// operand starting with `axis`.
 Tensor at_axis(NodeImport& node, const Tensor& a) {
   node.ignore("broadcast");
   const int64_t axis = node.integer("axis", -1);
@@ -73,7 +75,7 @@ Tensor at_axis(NodeImport& node, const Tensor& a) {
   return node.reshape(b, extents);
 }
 
-/// Two operands, of which one may be a number.
+/// Reads two operands, of which one may become a number.
 std::pair<Tensor, Tensor> two_operands(NodeImport& node) {
   const bool first_is_known = node.in(0).value != nullptr && !node.in(1).value;
   const Tensor a = first_is_known ? node.operand_or_number(0, node.in(1)) : node.operand(0);
@@ -103,7 +105,7 @@ Tensors power(NodeImport& node) {
   return {node.cast(result, base)};
 }
 
-/// ONNX divides integers toward 0; floor_divide does so where nothing remains.
+/// ONNX divides integers toward 0. floor_divide does the same if there is no remainder.
 Tensors divide(NodeImport& node) {
   if (node.is_float()) return binary(node);
   const auto [a, b] = two_operands(node);
@@ -116,8 +118,9 @@ Tensors modulo(NodeImport& node) {
   return two_with(node, node.integer("fmod", 0) != 0 ? "fmod" : "mod");
 }
 
-/// By a power of 2: uint8 has none above its bits, and a division by 0 gives 0. A right shift of
-/// other integers keeps the sign, so that two divisions by positive powers follow each other.
+/// Shifts by multiplying with, or dividing by, a power of 2. For uint8, a power above its bits is
+/// 0, and a division by 0 gives 0. A right shift of other integers keeps the sign; it is two
+/// divisions by positive powers.
 Tensors bit_shift(NodeImport& node) {
   const std::string direction = node.text("direction", "");
   if (direction != "LEFT" && direction != "RIGHT") refuse("an unknown direction");
@@ -130,14 +133,14 @@ Tensors bit_shift(NodeImport& node) {
   if (x.dtype == DType::kUInt8) return {node.call("floor_divide", {x, power(places)})};
   const double most = static_cast<double>(8 * size_of(x.dtype)) - 2;
   const Tensor below = node.call("less", {places, number(0)});
-  places = node.call("where", {below, number(2 * most), places});  // all bits leave
+  places = node.call("where", {below, number(2 * most), places});  // shifts all bits out
   const Tensor first = node.call("minimum", {places, number(most)});
   const Tensor rest = node.call("minimum", {node.call("subtract", {places, first}), number(most)});
   const Tensor shifted = node.call("floor_divide", {x, power(first)});
   return {node.call("floor_divide", {shifted, power(rest)})};
 }
 
-/// All operands, by an op of two.
+/// Combines all operands with an op that has two operands.
 Tensor joined(NodeImport& node, std::string_view op) {
   Tensor result = node.operand(0);
   for (int i = 1; i < node.inputs(); ++i) result = node.call(op, {result, node.operand(i)});

@@ -1,4 +1,4 @@
-// Attention.
+// The attention operator.
 #include <algorithm>
 #include <cmath>
 #include <limits>
@@ -12,7 +12,7 @@
 namespace flow::onnx {
 namespace {
 
-/// The nodes of attention. Opset 17 has no operator for it.
+/// Writes the nodes of attention. Opset 17 has no operator for it.
 class AttentionExport {
  public:
   explicit AttentionExport(StepExport& step)
@@ -22,7 +22,7 @@ class AttentionExport {
         rank_(query().rank()),
         group_(rank_ > 3 ? query()[rank_ - 3] / step.in(1).shape[rank_ - 3] : 1) {}
 
-  /// A query that attends to no key gets 0, not the mean of all values.
+  /// Writes the nodes. A query that attends to no key gets 0, not the mean of all values.
   void write() {
     for (size_t i = 0; i < step_.operands(); ++i)
       if (i != at_.lengths) step_.fix_batch_of_constant(i, i < 3 ? 2 : 0);
@@ -50,8 +50,8 @@ class AttentionExport {
     return step_.in().dtype == DType::kFloat64 ? std::numeric_limits<double>::lowest()
                                                : double{std::numeric_limits<float>::lowest()};
   }
-  /// A causal mask alone lets each query attend to a key, but before the first one or in a window
-  /// behind the last one.
+  /// Returns true if a query may attend to no key. With only a causal mask, this happens to queries
+  /// before the first key, or with a window after the last key.
   bool may_see_nothing() const {
     return at_.mask || at_.lengths || diagonal() < 0 ||
            (window() > 0 && queries() + diagonal() - window() >= keys());
@@ -67,7 +67,8 @@ class AttentionExport {
     return shape;
   }
 
-  /// [N, H, ...] as [N, K, H / K, ...]: along that axis, groups of heads share their keys.
+  /// Returns the shape [N, H, ...] as [N, K, H / K, ...]. K is the number of key heads, each of
+  /// which a group of query heads shares.
   Shape grouped(const Shape& shape, int64_t heads) const {
     std::vector<int64_t> extents(shape.begin(), shape.end());
     extents[static_cast<size_t>(rank_) - 3] = step_.in(1).shape[rank_ - 3];
@@ -83,7 +84,7 @@ class AttentionExport {
     return step_.reshape(value, shape, batch_axis + (split && batch_axis > rank_ - 3 ? 1 : 0));
   }
 
-  /// A product of matrices with keys or values, which groups of heads share.
+  /// Writes a product of matrices with keys or values, which groups of heads share.
   std::string product(const std::string& left, const Shape& left_shape, const std::string& right,
                       const Shape& right_shape) {
     if (group_ == 1) return step_.node("MatMul", {left, right});
@@ -92,7 +93,8 @@ class AttentionExport {
     return reshape(made, with_last(query(), left_shape[rank_ - 2], right_shape[rank_ - 1]));
   }
 
-  /// Keys and values have their own axis of rows.
+  /// Reshapes keys or values for grouped heads. They may have a different batch axis than the
+  /// query.
   std::string reshape_shared(const std::string& value, const Shape& shape) {
     const int batch_axis = step_.in(1).batch_axis;
     const bool leads = batch_axis >= 0 && batch_axis < rank_ - 3;
@@ -107,7 +109,8 @@ class AttentionExport {
     step_.result("Identity", {product(weights, scores, value.name, value.shape)});
   }
 
-  /// What lets a query attend to a key; empty where all may.
+  /// Returns a mask that is true where a query attends to a key. It is empty if every query attends
+  /// to all keys.
   std::string mask_of_all() {
     std::string mask = at_.mask ? step_.in(*at_.mask).name : "";
     if (step_.attribute<bool>("causal")) mask = both(mask, causal_mask());
@@ -117,7 +120,8 @@ class AttentionExport {
     return mask.empty() ? other : step_.node("And", {mask, other});
   }
 
-  /// Query i attends to keys up to i + diagonal, or to the window's last of those.
+  /// Returns the mask in which query i attends to keys up to i + diagonal, or only to the last keys
+  /// of those if there is a window.
   std::string causal_mask() {
     if (step_.in(0).batch_axis == rank_ - 2) step_.fix_batch();
     Array mask(DType::kBool, Shape{queries(), keys()});
@@ -128,7 +132,7 @@ class AttentionExport {
     return step_.constant(mask.view());
   }
 
-  /// (N, 1, ..., S): keys before the length.
+  /// Returns the mask (N, 1, ..., S) that is true for the keys before each length.
   std::string mask_of_lengths() {
     const Value& lengths = step_.in(*at_.lengths);
     if (lengths.batch_axis < 0 && step_.in(0).batch_axis >= 0) step_.fix_batch();
@@ -144,7 +148,7 @@ class AttentionExport {
   StepExport& step_;
   ops::AttentionOperands at_;
   int rank_;
-  int64_t group_;  // heads that share a key
+  int64_t group_;  // query heads per key head
 };
 
 void attention(StepExport& step) { AttentionExport(step).write(); }
@@ -155,7 +159,7 @@ Tensor heads_exchanged(NodeImport& node, const Tensor& x) {
 
 }  // namespace
 
-/// (N, H, T, D). An operand of three axes, (N, T, H D), has `count` heads.
+/// Returns (N, H, T, D). An operand with three axes, (N, T, H D), is split into `count` heads.
 Tensor as_heads(NodeImport& node, const Tensor& x, int64_t count) {
   const Shape& shape = x.shape;
   if (shape.rank() == 4) return x;
@@ -165,7 +169,7 @@ Tensor as_heads(NodeImport& node, const Tensor& x, int64_t count) {
   return heads_exchanged(node, node.reshape(x, split));
 }
 
-/// The opposite of as_heads, for an operand of three axes.
+/// Undoes as_heads() for an operand with three axes.
 Tensor as_rows(NodeImport& node, const Tensor& x) {
   const Integers joined = {x.shape[0], x.shape[2], x.shape[1] * x.shape[3]};
   return node.reshape(heads_exchanged(node, x), joined);
@@ -173,7 +177,7 @@ Tensor as_rows(NodeImport& node, const Tensor& x) {
 
 namespace {
 
-/// Below all scores, and finite.
+/// A finite number below all scores.
 constexpr double kLowest = -3e38;
 
 Tensor as_column(NodeImport& node, const Tensor& vector, int axis, int rank) {
@@ -221,8 +225,8 @@ class AttentionImport {
     return node_.call("concat", {node_.operand(past), x}, {{"axis", 2}});
   }
 
-  /// A mask of bools hides keys where it is false; one of floats is a bias. It may lack the last
-  /// keys, which are hidden.
+  /// Reads the mask. A mask of bools hides the keys where it is false; a mask of floats is added as
+  /// a bias. If it does not cover the last keys, they are hidden.
   void read_mask() {
     if (!node_.has(3)) return;
     Tensor mask = node_.operand(3);
@@ -244,7 +248,7 @@ class AttentionImport {
     mask_ = mask_ ? node_.call("logical_and", {*mask_, visible}) : visible;
   }
 
-  /// Keys near each query, and those that are not padding: compares their positions.
+  /// Hides keys outside the window of each query, and keys of padding, by comparing positions.
   void hide_by_position() {
     const auto number = [](int64_t value) {
       return NodeImport::scalar(static_cast<double>(value), DType::kInt64);
@@ -288,7 +292,8 @@ class AttentionImport {
     return node_.call("scaled_dot_product_attention", operands, attributes);
   }
 
-  /// A product of (N, H, T, ...) with keys or values, whose heads several heads share.
+  /// Returns a product of (N, H, T, ...) with keys or values, each of whose heads is shared by
+  /// several heads.
   Tensor product(const Tensor& x, const Tensor& shared, bool transposed) {
     const int64_t groups = x.shape[1] / shared.shape[1];
     Tensor rows = x;
@@ -300,7 +305,8 @@ class AttentionImport {
     return node_.reshape(result, {x.shape[0], x.shape[1], x.shape[2], result.shape[3]});
   }
 
-  /// `stages`: scores, those that are capped, biased, and their softmax.
+  /// Computes attention with separate entries. `stages` receives the scores, the capped scores, the
+  /// biased scores, and their softmax.
   Tensor attended_by_steps(Tensors& stages) {
     hide_by_position();
     Tensor scores = node_.call("multiply", product(query_, key_, true), scale_);
@@ -311,13 +317,13 @@ class AttentionImport {
     }
     stages[1] = scores;
     if (bias_) scores = node_.call("add", {scores, *bias_});
-    if (mask_) {  // the logarithm of 0 hides a key
+    if (mask_) {  // log(0) = -inf hides a key
       const Tensor seen = node_.cast(*mask_, query_.dtype);
       scores = node_.call("add", {scores, node_.call("log", {seen})});
     }
     stages[2] = scores;
     Tensor weights = node_.call("softmax", {scores}, {{"axis", -1}});
-    if (mask_ || bias_) {  // a query that sees no key
+    if (mask_ || bias_) {  // handles queries that attend to no key
       const Tensor best =
           node_.call("reduce_max", {scores}, {{"axis", Integers{3}}, {"keepdims", true}});
       const Tensor sees = node_.call("greater", best, kLowest);
@@ -331,7 +337,7 @@ class AttentionImport {
   Tensor query_, key_, value_;
   double scale_ = 1, softcap_ = 0;
   bool causal_ = false;
-  int64_t left_ = -1, right_ = -1;  // keys that a query sees before and behind it; -1: all
+  int64_t left_ = -1, right_ = -1;  // number of keys visible before and after a query; -1: all
   int64_t offset_ = 0;              // position of the first query
   std::optional<Tensor> mask_, bias_;
 };

@@ -1,4 +1,4 @@
-// Constants, ranges, and what follows from shapes alone.
+// Constants, ranges, and values that only depend on shapes.
 #include <algorithm>
 #include <cmath>
 #include <optional>
@@ -86,7 +86,7 @@ Tensors size_of_operand(NodeImport& node) {
   return {node.known({product(node.in(0).all_sizes())}, Shape(), DType::kInt64)};
 }
 
-/// A bound as a size, where it is a whole number.
+/// Returns a bound as a size if it is a whole number, and nothing otherwise.
 std::optional<Size> bound_of(const NodeImport& node, int i) {
   const Array wide = converted(node.followed_value(i), DType::kFloat64);
   if (wide.shape().elements() != 1 || node.in(i).dtype != node.in(0).dtype)
@@ -96,11 +96,11 @@ std::optional<Size> bound_of(const NodeImport& node, int i) {
   return node.elements(i)[0];
 }
 
-/// Integers as a constant: models compute axes with them.
+/// Returns integers as a constant, because models compute axes with them.
 Tensors range(NodeImport& node) {
   const auto start = bound_of(node, 0), stop = bound_of(node, 1), step = bound_of(node, 2);
   const DType dtype = node.in(0).dtype;
-  node.ignore("stash_type");  // of 16 bits
+  node.ignore("stash_type");  // only affects 16-bit dtypes
   if (!start || !stop || !step || step->value == 0) {
     const auto number = [&](int i) {
       return converted(node.value(i), DType::kFloat64).as<double>()[0];

@@ -1,4 +1,4 @@
-// Steps of a plan as nodes of ONNX.
+// Writes the steps of a plan as nodes of ONNX.
 #include "runtime/onnx/onnx.h"
 
 #include <flow_version.h>
@@ -22,13 +22,14 @@ using plan::TensorId;
 
 constexpr const char* kBatchName = "batch";
 
-/// What ONNX calls an output, and the tensor.
+/// An output of the ONNX model: its name and its tensor.
 struct Output {
   std::string name;
   TensorId tensor;
 };
 
-/// `keys`: those of the Dicts around it, joined by slashes.
+/// Adds the tensors of a returned value. `keys` are the keys of the Dicts that contain it, joined
+/// with slashes.
 void add_returned(const plan::ReturnValue& value, const std::string& keys,
                   std::vector<Output>& outputs) {
   if (value.is_leaf()) {
@@ -55,7 +56,7 @@ std::vector<Output> outputs_of(const plan::Job& job) {
   return outputs;
 }
 
-/// The rule that writes an op; null where ONNX has nothing for it.
+/// Returns the rule that writes an op, or null if ONNX cannot express the op.
 const Rule* find_writer(const ops::OpSpec* op) {
   static const auto kRules = [] {
     std::map<const ops::OpSpec*, const Rule*> rules;
@@ -129,12 +130,12 @@ class JobExport {
     return rule && rule->takes_product;
   }
 
-  /// Of the step's nodes.
+  /// Returns the operands that the step's nodes read.
   std::vector<TensorId> operands_of(const plan::Step& step) const {
     return takes_product(step) ? recurrent_operands(job_, step).value_or(step.inputs) : step.inputs;
   }
 
-  /// RequestError with all ops that have none.
+  /// Throws RequestError, which lists all ops without a rule.
   void require_rules() const {
     std::vector<std::string> lines;
     const auto refuse = [&](const plan::Step& step, const ops::OpRef& op, const std::string& name) {
@@ -155,7 +156,7 @@ class JobExport {
                        "replace them, or return tensors that do not depend on them");
   }
 
-  /// Protobuf has no larger messages.
+  /// Throws RequestError if the model is too large for a Protobuf message.
   void require_size() const {
     uint64_t bytes = 0;
     for (const plan::Variable& variable : job_.variables)
@@ -177,8 +178,8 @@ class JobExport {
     }
   }
 
-  /// Outputs first: they keep the names that users see. An input that is returned under its own
-  /// name is an output as it is.
+  /// Names the outputs first, so that they keep the names that users see. An input that is returned
+  /// under its name needs no additional tensor.
   void name_results() {
     for (Output& output : outputs_) {
       const auto named = names_.find(output.tensor);
@@ -208,7 +209,7 @@ class JobExport {
     return values;
   }
 
-  /// Is the first fused op a bias that the operator of ONNX takes itself?
+  /// Returns true if the first fused op is a bias that ONNX's operator takes as an operand.
   static bool takes_bias(const plan::Step& step) {
     return !step.epilogue.empty() && step.epilogue[0].op->epilogue == ops::Epilogue::kBias &&
            step.op->can_take(ops::Epilogue::kBias);
@@ -238,7 +239,8 @@ class JobExport {
     return value.dtype == DType::kInt8 || value.dtype == DType::kUInt8;
   }
 
-  /// Makes an integer of 8 bits a tensor of int32, of another name.
+  /// Replaces an 8-bit integer with an int32 tensor that has a new name. Returns false for any
+  /// other value.
   bool widen(Value& value, const std::string& step) {
     if (!has_8_bits(value) || value.name.empty()) return false;
     value.name = state_.graph.fresh(step + "/int32");
@@ -277,7 +279,7 @@ class JobExport {
     const bool fixed = !state_.fixed_batch.empty();
     for (int axis = 0; axis < tensor.shape.rank(); ++axis) {
       pb::TensorShapeProto::Dimension& dimension = *shape.add_dim();
-      // What is computed of reduced rows may have any extents.
+      // Values that are computed from reduced rows may have any extents.
       if (fixed || (axis != tensor.batch_axis && tensor.batch_axis != plan::kBatchReduced))
         dimension.set_dim_value(tensor.shape[axis]);
       else if (tensor.shape[axis] == rows_ && axis == tensor.batch_axis)

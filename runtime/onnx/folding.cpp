@@ -1,5 +1,5 @@
-// What nodes compute of constants alone, as exporters write it: shapes, their elements, axes, and
-// factors between sizes.
+// Computes nodes that only depend on constants, which exporters write for shapes, elements of
+// shapes, axes, and factors between sizes.
 #include <algorithm>
 #include <array>
 #include <cmath>
@@ -13,7 +13,7 @@ namespace {
 
 using Folded = std::optional<Tensor>;
 
-/// Floats are computed before a run where they are factors between sizes, of which there are few.
+/// The most floats in a constant that is computed before a run. Factors between sizes are few.
 constexpr int64_t kMostFloats = 8;
 
 bool is_few_floats(const Tensor& tensor) {
@@ -21,7 +21,7 @@ bool is_few_floats(const Tensor& tensor) {
          tensor.sizes.empty() && tensor.shape.elements() <= kMostFloats;
 }
 
-/// Are operands that are there integers that are computed with, or all few floats?
+/// Returns true if the node has operands and all of them are known integers.
 bool are_integers(const NodeImport& node) {
   for (int i = 0; i < node.inputs(); ++i)
     if (!node.has(i) || !node.is_known(i)) return false;
@@ -35,10 +35,10 @@ bool are_floats(const NodeImport& node) {
   return node.inputs() > 0;
 }
 
-/// Where the elements of a result are in an operand, along each axis of the result.
+/// The offsets in an operand of the elements of a result, along each axis of the result.
 using Positions = std::vector<Integers>;
 
-/// Of all elements, in order.
+/// Returns the offsets of all elements in order.
 Positions positions_along(const Shape& shape) {
   Positions places(shape.extents().size());
   int64_t stride = 1;
@@ -53,7 +53,7 @@ Shape shape_at(const Positions& places) {
   return Shape(std::move(extents));
 }
 
-/// The sums of places along all axes, in order.
+/// Returns the sums of offsets along all axes, in order.
 Integers all_positions(const Positions& places) {
   Integers positions = {0};
   for (const Integers& axis : places) {
@@ -70,7 +70,8 @@ bool are_few(const Shape& shape) {
          shape.checked_elements().value_or(kMostFolded + 1) <= kMostFolded;
 }
 
-/// Of an operand that is broadcast to `shape`. REQUIRES: it does.
+/// Returns the offsets in an operand that is broadcast to `shape`. REQUIRES: the operand broadcasts
+/// to `shape`.
 Positions broadcast_places(const Shape& from, const Shape& shape) {
   Positions places = positions_along(from);
   const auto added = static_cast<size_t>(shape.rank() - from.rank());
@@ -81,7 +82,7 @@ Positions broadcast_places(const Shape& from, const Shape& shape) {
   return places;
 }
 
-/// Elements of an operand in other places.
+/// Returns the elements of operand 0 at `positions`, in a new shape.
 Folded moved(const NodeImport& node, const Integers& positions, Shape shape) {
   if (node.is_known(0)) {
     const Sizes all = node.elements(0);
@@ -97,7 +98,7 @@ Folded moved(const NodeImport& node, const Integers& positions, Shape shape) {
   return node.constant(converted(picked, node.in(0).dtype));
 }
 
-/// Integers of operand i that follow from no size.
+/// Returns the integers of operand i if they depend on no size.
 std::optional<Integers> fixed_elements(const NodeImport& node, int i) {
   if (!node.has(i) || !node.is_known(i) || !are_fixed(node.elements(i))) return {};
   return values_of(node.elements(i));
@@ -120,7 +121,7 @@ Folded fold_gather(NodeImport& node) {
   return moved(node, all_positions(places), Shape(std::move(extents)));
 }
 
-/// An attribute, or an operand that follows from no size.
+/// Returns an attribute, or an operand that depends on no size.
 std::optional<Integers> fixed_list(NodeImport& node, std::string_view name, int operand) {
   if (auto found = node.integers(name)) return found;
   return fixed_elements(node, operand);
@@ -183,7 +184,7 @@ Folded fold_tile(NodeImport& node) {
   return moved(node, all_positions(places), shape_at(places));
 }
 
-/// Vectors of floats.
+/// Concatenates vectors of floats.
 Folded concat_of_floats(NodeImport& node) {
   std::vector<double> all;
   std::set<std::string> follows;
@@ -200,7 +201,7 @@ Folded concat_of_floats(NodeImport& node) {
   return made;
 }
 
-/// Of vectors.
+/// Concatenates vectors.
 Folded fold_concat(NodeImport& node) {
   const bool floats = are_floats(node) && node.rank() == 1 && node.integer("axis", 1) == 0;
   for (int i = 0; i < node.inputs() && floats; ++i)
@@ -218,7 +219,7 @@ Folded fold_concat(NodeImport& node) {
   return node.known(all, shape, node.in(0).dtype);
 }
 
-/// Of all elements of a vector.
+/// Reduces all elements of a vector.
 Folded fold_reduce(NodeImport& node) {
   const Shape& shape = node.in(0).shape;
   if (!node.is_known(0) || node.in(0).dtype == DType::kBool || shape.rank() != 1 || shape[0] == 0)
@@ -238,14 +239,16 @@ Folded fold_reduce(NodeImport& node) {
   return node.known({*result}, keeps ? Shape{1} : Shape(), node.in(0).dtype);
 }
 
-/// As another dtype. Elements stay expressions where all of their values can be told apart.
+/// Converts a constant to another dtype. Elements stay expressions if the conversion keeps all
+/// their values distinct.
 Folded fold_cast(NodeImport& node) {
   const Tensor& from = node.in(0);
   if (!from.value || !from.sizes.empty()) return {};
   if (from.reference.kind != Reference::Kind::kNone && !from.is_followed()) return {};
   DType to = node.type() == "CastLike" ? node.in(1).dtype
                                        : read_dtype(static_cast<int>(node.integer("to", 0)));
-  for (const std::string_view name : {"saturate", "round_mode"}) node.ignore(name);  // of 8 bits
+  // These only affect 8-bit floats.
+  for (const std::string_view name : {"saturate", "round_mode"}) node.ignore(name);
   if (to == DType::kFloat32) to = node.compute_dtype();
   Tensor made = node.constant(converted(*from.value, to));
   made.follows = from.follows;
@@ -257,7 +260,7 @@ Folded fold_cast(NodeImport& node) {
   return made;
 }
 
-/// What an operator computes of two floats, or of one and itself.
+/// Returns the result of an operator for two floats. An operator with one operand ignores `b`.
 std::optional<double> computed_float(std::string_view type, double a, double b) {
   const auto result = [&]() -> std::optional<double> {
     if (type == "Add" || type == "Sum") return a + b;
@@ -277,14 +280,14 @@ std::optional<double> computed_float(std::string_view type, double a, double b) 
   return result && std::isfinite(*result) ? result : std::nullopt;
 }
 
-/// The shape of a result of operands that broadcast.
+/// Returns the shape of the result of broadcasting all operands.
 std::optional<Shape> broadcast_shape(const NodeImport& node) {
   std::optional<Shape> shape = node.in(0).shape;
   for (int i = 1; i < node.inputs() && shape; ++i) shape = ops::broadcast(*shape, node.in(i).shape);
   return shape && shape->elements() > 0 && are_few(*shape) ? shape : std::nullopt;
 }
 
-/// The elements of all operands that are at one place of the result.
+/// Combines, for each place of the result, the elements that all operands have there.
 template <typename Element, typename Combine>
 std::optional<std::vector<Element>> combined(const NodeImport& node, const Shape& shape,
                                              const std::vector<std::vector<Element>>& operands,
@@ -304,7 +307,7 @@ std::optional<std::vector<Element>> combined(const NodeImport& node, const Shape
   return results;
 }
 
-/// By an operator of two, from the first operand to the last.
+/// Applies an operator of two operands from the first operand to the last.
 template <typename Element, typename Of>
 std::optional<Element> reduced(const std::vector<Element>& elements, Of of) {
   if (elements.size() == 1) return of(elements[0], elements[0]);
@@ -375,14 +378,14 @@ constexpr FoldingRule kFolding[] = {
     {"ReduceMin", fold_reduce},  {"Cast", fold_cast},        {"CastLike", fold_cast},
 };
 
-/// Operators that are computed element by element.
+/// The operators that are computed element by element.
 constexpr std::array kFoldedElements = {"Add",   "Sub",  "Mul",         "Div",     "Mod",
                                         "Max",   "Min",  "Neg",         "Abs",     "Sign",
                                         "Equal", "Less", "LessOrEqual", "Greater", "GreaterOrEqual",
                                         "And",   "Or",   "Xor",         "Not",     "Where",
                                         "Sum",   "Sqrt", "Floor",       "Ceil",    "Reciprocal"};
 
-/// The constant that a node computes; nothing where it cannot be computed before a run.
+/// Returns the constant that a node computes, or nothing if it cannot be computed before a run.
 Folded folded(NodeImport& node) {
   if (!node.has(0) || node.outputs() != 1) return {};
   if (std::ranges::find(kFoldedElements, node.type()) != kFoldedElements.end())
@@ -391,12 +394,12 @@ Folded folded(NodeImport& node) {
   return rule == std::end(kFolding) ? Folded() : rule->fold(node);
 }
 
-/// Is a constant as it is at other sizes an expression?
+/// Returns true if expressions describe all elements of a constant at other sizes.
 bool has_texts(const Tensor& constant) {
   return constant.follows.empty() && std::ranges::all_of(constant.elements, &Size::has_text);
 }
 
-/// The value of the operand of a node that keeps all elements in order.
+/// Gives the result of a node that keeps the order of all elements the value of its operand.
 void keep_value(const NodeImport& node, Tensor& result) {
   constexpr std::array kKeepOrder = {"Reshape", "Squeeze", "Unsqueeze", "Flatten", "Identity"};
   if (std::ranges::find(kKeepOrder, node.type()) == kKeepOrder.end() || !node.has(0)) return;
@@ -430,7 +433,7 @@ Tensors read(const Rule& rule, NodeImport& node) {
     if (!results.empty()) keep_value(node, results[0]);
     return results;
   }
-  // Its value at other sizes is computed in a run, where that is possible.
+  // If possible, the value at other sizes is computed during a run.
   try {
     Tensor result = rule.read(node).at(0);
     result.value = constant->value;

@@ -1,4 +1,4 @@
-// Functions of one operand.
+// Functions with one operand.
 #include <cmath>
 #include <numbers>
 
@@ -23,7 +23,7 @@ void with_alpha(StepExport& step) {
   step.result(step.type(), {step.in().name}, {{"alpha", step.float32("alpha")}});
 }
 
-/// Celu has no float64.
+/// Writes Elu with a scale, because Celu does not support float64.
 void celu(StepExport& step) {
   const std::string alpha = step.number(step.attribute<double>("alpha"));
   const std::string scaled = step.node("Div", {step.in().name, alpha});
@@ -35,7 +35,7 @@ void selu(StepExport& step) {
               {{"alpha", 1.6732632423543772F}, {"gamma", 1.0507009873554805F}});
 }
 
-/// x (1 + `bend`) / 2
+/// Writes x (1 + `bend`) / 2.
 void half_of(StepExport& step, const std::string& bend) {
   const std::string raised = step.node("Add", {bend, step.number(1)});
   step.result("Mul", {step.node("Mul", {step.in().name, step.number(0.5)}), raised});
@@ -59,7 +59,7 @@ void silu(StepExport& step) {
   step.result("Mul", {step.in().name, step.node("Sigmoid", {step.in().name})});
 }
 
-/// Mish is of opset 18.
+/// Writes Mish from other operators, because its operator requires opset 18.
 void mish(StepExport& step) {
   const std::string bend = step.node("Tanh", {step.node("Softplus", {step.in().name})});
   step.result("Mul", {step.in().name, bend});
@@ -141,7 +141,8 @@ Tensors hard_sigmoid(NodeImport& node) {
                     {{"alpha", node.number("alpha", 0.2)}, {"beta", node.number("beta", 0.5)}})};
 }
 
-/// x sigmoid(alpha x), a gate for the second operand of SwiGLU.
+/// Reads x sigmoid(alpha x). If there is a second operand, the result is the product of both
+/// (SwiGLU).
 Tensors swish(NodeImport& node) {
   const double alpha = node.number("alpha", 1);
   const Tensor x = node.operand(0);
@@ -179,7 +180,8 @@ Tensors gelu(NodeImport& node) {
       node.call("gelu", {node.operand(0)}, {{"approximate", node.text("approximate", "none")}})};
 }
 
-/// Are the slopes those of a layer: known, one for each channel, axis 1, or one for all?
+/// Returns true if the slopes can be the weights of a layer: a constant with one slope for each
+/// channel (axis 1), or one for all.
 bool has_layer_slopes(NodeImport& node) {
   const Shape &x = node.in(0).shape, &slope = node.in(1).shape;
   if (!node.in(1).value || !node.is_float(1) || x.rank() < 2) return false;
@@ -188,7 +190,7 @@ bool has_layer_slopes(NodeImport& node) {
   return slope.elements() == x[1] && (for_channels || node.opset() < 7);
 }
 
-/// Before opset 7 a slope for each channel, axis 1.
+/// Before opset 7, there is one slope for each channel (axis 1).
 Tensors prelu(NodeImport& node) {
   const Tensor x = node.operand(0);
   if (has_layer_slopes(node)) {
@@ -206,7 +208,7 @@ Tensors prelu(NodeImport& node) {
   return {node.call("add", {node.call("relu", {x}), below})};
 }
 
-/// A bound: an attribute before opset 11, an operand from then on.
+/// Returns a bound, which is an attribute before opset 11 and an operand since opset 11.
 std::optional<double> bound(NodeImport& node, std::string_view name, int operand) {
   if (const auto* found = node.find(name, pb::AttributeProto::FLOAT)) return double{found->f()};
   if (!node.has(operand)) return {};
@@ -219,13 +221,14 @@ Tensors clip(NodeImport& node) {
   const auto least = bound(node, "min", 1), most = bound(node, "max", 2);
   Tensor result = node.operand(0);
   if (!node.is_float()) {
-    // The lowest and the highest integer bound nothing, and are no exact doubles.
+    // The lowest and highest integers do not limit the result, and doubles cannot represent them
+    // exactly.
     constexpr double kMostExact = 0x1p53;
     if (least && *least > -kMostExact) result = node.call("maximum", result, *least);
     if (most && *most < kMostExact) result = node.call("minimum", result, *most);
     return {result};
   }
-  // The lowest and the highest float bound nothing.
+  // The lowest and highest floats do not limit the result.
   const auto bounds = [](const std::optional<double>& end) {
     return end && std::abs(*end) < 3.4e38;
   };
@@ -236,7 +239,8 @@ Tensors clip(NodeImport& node) {
 }
 
 Tensors cast_to(NodeImport& node, DType to) {
-  for (const std::string_view name : {"saturate", "round_mode"}) node.ignore(name);  // of 8 bits
+  // These only affect 8-bit floats.
+  for (const std::string_view name : {"saturate", "round_mode"}) node.ignore(name);
   if (to == DType::kFloat32) to = node.compute_dtype();
   const Tensor x = node.operand(0);
   return {node.cast(x, to)};

@@ -1,4 +1,4 @@
-// Images read at places of a grid.
+// Samples images at the points of a grid.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -11,7 +11,8 @@
 namespace flow::onnx {
 namespace {
 
-/// Reads images at places of a grid, each the weighted sum of pixels around it.
+/// Samples images at the points of a grid. Each result is the weighted sum of the pixels around a
+/// point.
 class GridSample {
  public:
   explicit GridSample(NodeImport& node)
@@ -22,7 +23,7 @@ class GridSample {
     mode_ = node.text("mode", node.opset() < 20 ? "bilinear" : "linear");
     padding_ = node.text("padding_mode", "zeros");
     corners_ = node.integer("align_corners", 0) != 0;
-    if (mode_.starts_with("bi")) mode_.erase(0, 2);  // before opset 20
+    if (mode_.starts_with("bi")) mode_.erase(0, 2);  // names before opset 20 begin with "bi"
     constexpr std::array kModes = {"linear", "nearest", "cubic"};
     constexpr std::array kPaddings = {"zeros", "border", "reflection"};
     if (std::ranges::find(kModes, mode_) == kModes.end() ||
@@ -32,7 +33,8 @@ class GridSample {
   }
 
   Tensor run() {
-    Integers last, first = {0, axes_ + 1};  // orders of axes with the channels last, and second
+    // These are the axis orders with the channels last, and with the channels second.
+    Integers last, first = {0, axes_ + 1};
     for (int64_t axis = 0; axis < axes_ + 2; ++axis)
       if (axis != 1) last.push_back(axis);
     last.push_back(1);
@@ -59,10 +61,10 @@ class GridSample {
  private:
   struct Tap {
     Tensor index;
-    std::optional<Tensor> weight;  // none: 1
+    std::optional<Tensor> weight;  // nothing means 1
   };
   struct Pixel {
-    Tensors index = {};  // along each axis
+    Tensors index = {};  // one index along each axis
     std::optional<Tensor> weight = {};
   };
 
@@ -71,7 +73,7 @@ class GridSample {
   }
   Tensor with(std::string_view op, const Tensor& a, double b) { return node_.call(op, a, b); }
 
-  /// Into the image again, from beyond the edge `low` or its opposite.
+  /// Reflects coordinates beyond the edge `low` or the opposite edge back into the image.
   Tensor reflected(const Tensor& at, double low, double range) {
     if (range == 0) return with("multiply", at, 0);
     const Tensor round = with("mod", with("subtract", at, low), 2 * range);
@@ -79,7 +81,8 @@ class GridSample {
     return node_.call("subtract", {NodeImport::scalar(low + range, at.dtype), off});
   }
 
-  /// Places outside as padding_mode says; zeros have a weight of 0 later.
+  /// Moves coordinates outside the image as padding_mode requires. With zeros, they get a weight of
+  /// 0 later.
   Tensor inside(const Tensor& at, int64_t extent) {
     const double low = corners_ ? 0 : -0.5,
                  range = static_cast<double>(extent) - (corners_ ? 1 : 0);
@@ -103,8 +106,8 @@ class GridSample {
     return {node_.cast(place, DType::kInt64), weight};
   }
 
-  /// The weight of a pixel at `distance` under cubic interpolation, between the second and the
-  /// third of four pixels (Keys, 1981, with a = -0.75).
+  /// Returns the weight of a pixel at `distance` under cubic interpolation (Keys, 1981, with a =
+  /// -0.75). `near` is true for the two inner pixels of the four.
   Tensor cubic_weight(const Tensor& distance, bool near) {
     constexpr double kA = -0.75;
     const std::array<double, 4> terms =
@@ -119,7 +122,8 @@ class GridSample {
     const int64_t extent = x_.shape[axis + 1];
     const auto size = static_cast<double>(extent);
     std::vector<std::string> index(static_cast<size_t>(axes_) + 2, ":");
-    index.back() = fmt::format("{}:{}", axes_ - 1 - axis, axes_ - axis);  // x comes first
+    // The grid stores x first.
+    index.back() = fmt::format("{}:{}", axes_ - 1 - axis, axes_ - axis);
     Tensor at =
         node_.call("slice", {grid_}, {{"index", fmt::format("[{}]", fmt::join(index, ", "))}});
     at = corners_ ? with("multiply", with("add", at, 1), (size - 1) / 2)
@@ -148,7 +152,7 @@ class GridSample {
 
   NodeImport& node_;
   Tensor x_, grid_;
-  int axes_;  // of an image
+  int axes_;  // spatial axes of an image
   std::string mode_, padding_;
   bool corners_ = false;
 };

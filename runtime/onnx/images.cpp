@@ -1,4 +1,4 @@
-// Images in another size, channels that become pixels, and windows as rows.
+// Resizes images, converts between channels and pixels, and gathers windows as rows.
 #include <algorithm>
 #include <array>
 #include <cmath>
@@ -11,9 +11,10 @@
 namespace flow::onnx {
 namespace {
 
-/// Windows of unfold and fold along height, axis 0, or width, axis 1, of images.
+/// The windows of unfold and fold along one axis of images: 0 is the height, 1 the width.
 struct Places {
-  int64_t size, stride, dilation, before, count;  // `before`: padding; `count`: of windows
+  // `before` is the padding, `count` the number of windows.
+  int64_t size, stride, dilation, before, count;
 
   Places(const StepExport& step, const Shape& images, size_t axis)
       : size(step.integers("kernel_size")[axis]),
@@ -22,19 +23,19 @@ struct Places {
         before(step.integers("padding")[2 * axis]),
         count((padded(step, images, axis) - reach()) / stride + 1) {}
 
-  /// Elements that a window spans.
+  /// Returns the number of elements that a window spans.
   int64_t reach() const { return dilation * (size - 1) + 1; }
   static int64_t padded(const StepExport& step, const Shape& images, size_t axis) {
     const Integers& padding = step.integers("padding");
     return images[2 + static_cast<int>(axis)] + padding[2 * axis] + padding[2 * axis + 1];
   }
-  /// Elements of the padded images behind the last window.
+  /// Returns the number of elements of the padded images after the last window.
   int64_t left_over(const StepExport& step, const Shape& images, size_t axis) const {
     return padded(step, images, axis) - ((count - 1) * stride + reach());
   }
 };
 
-/// Gathers the places of windows along an axis: [..., H, ...] becomes [..., kernel, windows, ...].
+/// Gathers the windows along an axis: [..., H, ...] becomes [..., kernel, windows, ...].
 std::string gather_windows(StepExport& step, const std::string& images, const Places& places,
                            int64_t axis) {
   Array indices(DType::kInt64, Shape{places.size, places.count});
@@ -45,8 +46,8 @@ std::string gather_windows(StepExport& step, const std::string& images, const Pl
   return step.node("Gather", {images, step.constant(indices.view())}, {{"axis", axis}});
 }
 
-/// ONNX has no operator for it. Elements by index, since products with a kernel of zeros and ones
-/// would make NaN of infinite ones.
+/// Gathers windows by index, because ONNX has no operator for unfold. A product with a kernel of
+/// zeros and ones would turn infinite elements into NaN.
 void unfold(StepExport& step) {
   const Value &x = step.in(), &y = step.out();
   step.need_batch_axis(x, y.batch_axis);
@@ -63,8 +64,9 @@ void unfold(StepExport& step) {
   step.result("Reshape", {by_window, step.reshaping(y.shape, y.batch_axis)});
 }
 
-/// Col2Im is of opset 18. Here a transposed convolution of each channel adds up the places of
-/// windows, which are channels of its input: its kernel has a 1 at the place of each.
+/// Col2Im requires opset 18. Instead, a transposed convolution of each channel adds up the places
+/// of the windows. The places are the channels of its input, and its kernel contains a 1 at the
+/// position of each place.
 void fold(StepExport& step) {
   const Value &x = step.in(), &y = step.out();
   step.need_batch_axis(x, y.batch_axis);
@@ -88,7 +90,8 @@ void fold(StepExport& step) {
   step.result("Reshape", {images, step.reshaping(y.shape, y.batch_axis)});
 }
 
-/// By sizes, whose first are those of the images, unless a factor says where pixels are.
+/// Resizes to sizes, whose first two are copied from the images, unless a scale determines the
+/// pixel coordinates.
 void resize(StepExport& step) {
   const Value& x = step.in();
   const auto& mode = step.attribute<std::string>("mode");
@@ -118,7 +121,8 @@ void resize(StepExport& step) {
   step.result("Resize", inputs, attributes);
 }
 
-/// What all axes get, and the factor of height and width where it does not follow from these.
+/// The new extents of all axes, and the scale of height and width if the extents do not determine
+/// it.
 struct NewSize {
   Integers extents;
   std::optional<double> scale = {};
@@ -149,7 +153,8 @@ NewSize size_by_scales(const Shape& shape, const std::vector<double>& scales,
   return result;
 }
 
-/// A number for each axis of the operand, from those for the attribute `axes`.
+/// Returns a number for each axis of the operand; `numbers` are those of the axes in the attribute
+/// `axes`.
 template <typename Number>
 std::vector<Number> for_all_axes(NodeImport& node, const std::vector<Number>& numbers,
                                  std::vector<Number> all) {
@@ -163,7 +168,7 @@ std::vector<Number> for_all_axes(NodeImport& node, const std::vector<Number>& nu
   return all;
 }
 
-/// Scales are an attribute, operand 1 or operand 2; sizes are operand 3.
+/// Reads the new size. Scales are an attribute, operand 1 or operand 2; sizes are operand 3.
 NewSize new_size(NodeImport& node, std::string_view coordinates) {
   const Shape& shape = node.in(0).shape;
   const bool old = node.type() == "Upsample" || node.opset() < 11;
@@ -178,7 +183,7 @@ NewSize new_size(NodeImport& node, std::string_view coordinates) {
     refuse("no scales");
   } else {
     const Sizes wanted = node.elements(3);
-    for (size_t i = 0; i < wanted.size(); ++i)  // the first axis stays
+    for (size_t i = 0; i < wanted.size(); ++i)  // the first axis keeps its size
       if (i > 0 || wanted.size() < shape.extents().size() ||
           !are_same(wanted[0], node.in(0).size(0)))
         node.pin({wanted[i]});
@@ -189,7 +194,8 @@ NewSize new_size(NodeImport& node, std::string_view coordinates) {
                         coordinates);
 }
 
-/// Where pixels are. PyTorch's half pixels differ for a single one alone.
+/// Returns the coordinate mode. PyTorch's half pixels differ from half pixels only for a single
+/// pixel.
 std::string coordinates_of(NodeImport& node) {
   const bool old = node.type() == "Upsample" || node.opset() < 11;
   std::string coordinates =
@@ -201,7 +207,7 @@ std::string coordinates_of(NodeImport& node) {
   return coordinates;
 }
 
-/// The op's attributes, of `mode`.
+/// Returns the op's attributes for `mode`.
 ops::Attributes resize_attributes(NodeImport& node, const std::string& mode) {
   const bool old = node.type() == "Upsample" || node.opset() < 11;
   std::string rounding = node.text("nearest_mode", old ? "floor" : "round_prefer_floor");
@@ -210,7 +216,7 @@ ops::Attributes resize_attributes(NodeImport& node, const std::string& mode) {
     refuse("an unknown nearest_mode");
   const double coefficient = node.number("cubic_coeff_a", -0.75);
   const bool excludes = node.integer("exclude_outside", 0) != 0;
-  node.ignore("extrapolation_value");  // of other coordinates
+  node.ignore("extrapolation_value");  // only affects other coordinate modes
   const bool cubic = mode == "cubic";
   return {{"mode", cubic               ? "bicubic"
                    : mode == "nearest" ? "nearest"
@@ -220,7 +226,7 @@ ops::Attributes resize_attributes(NodeImport& node, const std::string& mode) {
           {"exclude_outside", cubic && excludes}};
 }
 
-/// One or two axes at a time, which become height and width.
+/// Resizes one or two axes at a time, which are reshaped to height and width.
 Tensor resized(NodeImport& node, const Integers& extents, ops::Attributes attributes) {
   Tensor x = node.operand(0);
   const int last = x.shape.rank() - 1;
@@ -231,7 +237,8 @@ Tensor resized(NodeImport& node, const Integers& extents, ops::Attributes attrib
     Integers shape = x.shape.extents();
     const size_t width = static_cast<size_t>(axis), height = width - (axis == last ? 1 : 0);
     if (shape[width] == extents[width]) continue;
-    // The last axis goes with the one before it; those behind another one are columns.
+    // The last axis is resized together with the one before it. For any other axis, the axes after
+    // it become columns.
     const bool is_last = axis == last && axis > 1;
     const Shape seen =
         is_last ? Shape{shape[0], x.shape.elements(1, axis - 1), shape[height], shape[width]}
@@ -290,7 +297,7 @@ int64_t block_size(NodeImport& node) {
   refuse("blocks of {} in {}", size, node.in(0).shape.str());
 }
 
-/// The op's name of an order of channels.
+/// Returns the op's name for the channel order of the node.
 std::string block_mode(NodeImport& node) {
   const std::string mode = node.text("mode", "DCR");
   if (mode != "DCR" && mode != "CRD") refuse("an unknown mode");
@@ -323,7 +330,8 @@ Tensors space_to_depth(NodeImport& node) {
   return {made};
 }
 
-/// An attribute with a number for each of two axes, or `otherwise`.
+/// Returns the `count` numbers of an attribute, or `otherwise` for each if the attribute is
+/// missing.
 Integers numbers_of(NodeImport& node, std::string_view name, size_t count, int64_t otherwise) {
   Integers numbers = node.integers(name).value_or(Integers(count, otherwise));
   if (numbers.size() != count) refuse("{} {}", numbers.size(), name);

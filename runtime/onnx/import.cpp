@@ -21,23 +21,25 @@
 namespace flow::onnx {
 namespace {
 
-/// The versions of the default domain whose operators are known. Since opset 20, none of those that
-/// are read has another meaning, except GroupNormalization.
+/// The supported versions of the default domain. Among the operators that are read, only
+/// GroupNormalization has changed its meaning since opset 20.
 constexpr int64_t kOldestOpset = 1, kNewestOpset = 28;
 
 constexpr const char* kBatchVariable = "batch";
 
-/// Each variable makes some imports at other sizes.
+/// The most variables whose sizes are followed, because each one requires several imports at other
+/// sizes.
 constexpr int64_t kMostVariables = 24;
-/// A factor of the size, and what is added. Few bounds of models are above the last one.
+/// Each probe is a factor of the size and an addend. Only few bounds in models exceed the largest
+/// probe.
 constexpr std::pair<int64_t, int64_t> kProbes[] = {{1, 1}, {2, 0}, {1, 4096}};
 constexpr int64_t kFactors[] = {2, 3};
 
 bool is_default_domain(const std::string& domain) { return domain.empty() || domain == "ai.onnx"; }
 
-/// Why operators of another domain cannot be imported.
+/// The reason why operators of another domain cannot be imported.
 struct Domain {
-  std::string_view name;  // a domain may be below it: "ai.onnx.ml", "ai.onnx.preview.training"
+  std::string_view name;  // also matches longer names such as "ai.onnx.preview.training"
   const char* what;
   const char* hint;
 };
@@ -61,7 +63,7 @@ Unsupported foreign_operator(const pb::ModelProto& model, const pb::NodeProto& n
   return Unsupported("an operator of another domain than ONNX's", "export the model without it");
 }
 
-/// The rule that reads an operator; null where there is none.
+/// Returns the rule that reads an operator, or null if there is none.
 const Rule* find_reader(std::string_view type) {
   static const auto kRules = [] {
     std::map<std::string_view, const Rule*> rules;
@@ -124,14 +126,15 @@ class ModelImport {
       state_.opset = 1;
     else if (std::ranges::none_of(model_.opset_import(), is_of_onnx) &&
              std::ranges::none_of(graph_.node(), is_of_onnx))
-      state_.opset = kNewestOpset;  // all nodes are refused by their domains
+      state_.opset = kNewestOpset;  // all nodes are rejected because of their domains
     if (state_.opset < kOldestOpset || state_.opset > kNewestOpset)
       refuse(fmt::format("opset {} of ONNX; supported are {} to {}", state_.opset, kOldestOpset,
                          kNewestOpset),
              "export the model with another opset");
   }
 
-  /// Does a node other than a cast read a float64 tensor? Then the job computes in it everywhere.
+  /// Returns true if a node other than a cast reads a float64 tensor. In this case the whole job
+  /// computes in float64.
   bool computes_in_float64() const {
     std::set<std::string> wide;
     for (const pb::TensorProto& tensor : graph_.initializer())
@@ -161,7 +164,7 @@ class ModelImport {
     }
   }
 
-  /// Adds a tensor; refuses one whose name another has.
+  /// Adds a tensor. Rejects a name that another tensor already has.
   void add(const std::string& name, Tensor tensor) {
     if (!state_.tensors.emplace(name, std::move(tensor)).second)
       refuse(fmt::format("two tensors are called `{}`", escaped(name)));
@@ -181,8 +184,8 @@ class ModelImport {
     }
   }
 
-  /// The variable of a dimension without a number: its name in the model, made legal, or one after
-  /// the input. -1 and names such as `?` are none.
+  /// Returns the variable of a dimension without a number. Its name is the legal form of the name
+  /// in the model, or follows from the input. -1 and names such as `?` count as no name.
   std::string variable_of(const pb::TensorShapeProto::Dimension& dimension,
                           const std::string& input, int axis) {
     const bool is_named = std::ranges::any_of(dimension.dim_param(),
@@ -200,7 +203,7 @@ class ModelImport {
     return dimensions_[key] = variables_.add(is_word ? legal + "_" : legal);
   }
 
-  /// The size of a dimension, and its variable where it has none in the model.
+  /// Returns the size of a dimension, and records its variable if the model gives no number.
   int64_t size_of_dimension(const pb::TensorShapeProto::Dimension& dimension,
                             const std::string& input, int axis, JobInput& made) {
     if (dimension.has_dim_value() && dimension.dim_value() != -1) {
@@ -260,10 +263,11 @@ class ModelImport {
     }
   }
 
-  /// Of many variables, numbers are not followed: all keep their values.
+  /// Returns true if sizes are followed. If there are too many variables, all of them keep their
+  /// values.
   bool are_followed() const { return std::ssize(state_.job.sizes) <= kMostVariables; }
 
-  /// Probes change one variable, or all of them by one factor.
+  /// Creates the probes, each of which changes one variable, or all variables by the same factor.
   void find_probes() {
     std::set<std::string> all;
     for (const auto& [name, size] : state_.job.sizes) all.insert(name);
@@ -274,7 +278,8 @@ class ModelImport {
     state_.probes.resize(state_.probes.size() + std::size(kFactors), all);
   }
 
-  /// Where the dimensions of an input are variables: what they are at each probe.
+  /// Returns the sizes of an input at each probe if dimensions of the input are variables, and
+  /// nothing otherwise.
   Sizes sizes_of(const JobInput& input) const {
     if (input.variables.empty() || !are_followed()) return {};
     Sizes sizes = fixed(input.shape.extents());
@@ -291,7 +296,7 @@ class ModelImport {
     return sizes;
   }
 
-  /// Has the model all dimensions that are given sizes?
+  /// Rejects sizes for dimensions that the model does not have.
   void require_known_dimensions() const {
     std::vector<std::string> names;
     for (const auto& [name, size] : state_.job.sizes) names.push_back(name);
@@ -301,8 +306,8 @@ class ModelImport {
                names.empty() ? "omit --dim" : fmt::format("use one of {}", join(names, ", ")));
   }
 
-  /// Of a model without symbolic sizes, the first axis is the batch, where all inputs have an equal
-  /// one.
+  /// Makes the first axis of all inputs the batch if the model has no symbolic sizes and these axes
+  /// have equal sizes.
   void share_fixed_batch() {
     std::vector<JobInput>& inputs = state_.job.inputs;
     const bool fixed = std::ranges::none_of(inputs, &JobInput::rows);
@@ -315,7 +320,8 @@ class ModelImport {
     for (JobInput& input : inputs) input.rows = true;
   }
 
-  /// Is there something for each operand, all of it known?
+  /// Checks that a tensor exists for each operand. Returns true if all of these tensors could be
+  /// imported.
   bool has_operands(const pb::NodeProto& node) const {
     bool known = true;
     for (const std::string& name : node.input()) {
@@ -365,8 +371,8 @@ class ModelImport {
     name_entries(node, entries);
   }
 
-  /// Pins of a node are those of its entries and constants, which the job may not need; or of the
-  /// job, where the results are others.
+  /// Keeps the pins of a node. They belong to the node's entries and constants, which the job may
+  /// not need, or to the job if the node returns other results.
   void keep_pins(const std::set<std::string>& pins, size_t first, std::vector<Tensor>& results) {
     if (pins.empty()) return;
     for (size_t i = first; i < state_.job.entries.size(); ++i)
@@ -380,7 +386,7 @@ class ModelImport {
     }
   }
 
-  /// Entries on the way to a result are named after it.
+  /// Names the intermediate entries of a node after its result.
   void name_entries(const pb::NodeProto& node, size_t first) {
     std::vector<JobEntry>& entries = state_.job.entries;
     for (size_t i = first; i < entries.size(); ++i)
@@ -416,8 +422,8 @@ class ModelImport {
       refuse("the model computes nothing");
   }
 
-  /// A constant that is an output becomes an entry. So does an output of another name than the
-  /// input that it is.
+  /// Adds an output. A constant that is an output becomes an entry, and so does an input that is
+  /// returned under another name.
   void add_output(const std::string& name, const Tensor& tensor) {
     Tensor returned = tensor;
     if (tensor.reference.kind == Reference::Kind::kNone) {
@@ -450,9 +456,10 @@ class ModelImport {
   const pb::GraphProto& graph_;
   const ImportRequest& request_;
   ImportState state_;
-  std::vector<const pb::NodeProto*> nodes_;  // in order
-  std::vector<std::string> lost_, hints_;    // of nodes that cannot be imported
-  // Variables of dimensions: by name in the model or place, and all of them.
+  std::vector<const pb::NodeProto*> nodes_;  // in topological order
+  std::vector<std::string> lost_, hints_;    // about nodes that cannot be imported
+  // The variables of dimensions, indexed by the name in the model or by the place; then the set of
+  // all variables.
   std::map<std::string, std::string> dimensions_;
   UniqueNames variables_;
   std::set<std::string> sized_;

@@ -1,4 +1,4 @@
-// Elements picked, written or found by index.
+// Selects, writes and finds elements by index.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -11,7 +11,7 @@
 namespace flow::onnx {
 namespace {
 
-/// Indices are int32 or int64.
+/// Returns indices as int32 or int64.
 std::string indices_of(StepExport& step, const Value& indices) {
   return indices.dtype == DType::kInt32 ? indices.name
                                         : step.cast(indices.name, indices.dtype, DType::kInt64);
@@ -22,7 +22,7 @@ void gather(StepExport& step) {
               {{"axis", step.attribute<int64_t>("axis")}});
 }
 
-/// Which indices of bags are less than the lengths.
+/// Returns a mask of the bag indices whose places are less than the lengths.
 std::string in_bags(StepExport& step) {
   const Value &indices = step.in(0), &lengths = step.in(1);
   if (lengths.batch_axis != indices.batch_axis) step.fix_batch();
@@ -49,7 +49,7 @@ void bag_indices(StepExport& step) {
     step.result("Identity", {indices});
 }
 
-/// Rows of a table by indices of bags, `neutral` in place of those that do not count.
+/// Gathers the rows of a table for the indices of bags. Indices that do not count give `neutral`.
 std::string rows_of_bags(StepExport& step, double neutral) {
   const Value& indices = step.in(1);
   const std::string last = step.vector({-1}), zero = step.number(0, DType::kInt64);
@@ -66,7 +66,7 @@ void bag_sum(StepExport& step) {
   step.result("ReduceSum", {rows_of_bags(step, 0), step.vector({-2})}, {{"keepdims", 0}});
 }
 
-/// Only an empty bag has no index, whose largest element is below all numbers.
+/// An empty bag has no valid index: its largest index is below 0. Its result is 0.
 void bag_max(StepExport& step) {
   const std::string rows = rows_of_bags(step, -std::numeric_limits<double>::infinity());
   const std::string largest =
@@ -77,7 +77,8 @@ void bag_max(StepExport& step) {
   step.result("Where", {empty, step.number(0), largest});
 }
 
-/// `axes` moved to the front, in order, and the inverse of that.
+/// Returns the permutation that moves `count` axes, beginning at `first`, to the front, and its
+/// inverse.
 std::pair<Integers, Integers> axes_first(int rank, int first, int count) {
   Integers perm(static_cast<size_t>(rank)), inverse(static_cast<size_t>(rank));
   std::iota(perm.begin(), perm.end(), 0);
@@ -87,21 +88,21 @@ std::pair<Integers, Integers> axes_first(int rank, int first, int count) {
   return {perm, inverse};
 }
 
-/// An index for each element of the result.
+/// Writes a gather with an index for each element of the result.
 void take_along_axis(StepExport& step) {
   step.fix_mixed_batch();
   step.result("GatherElements", {step.in(0).name, indices_of(step, step.in(1))},
               {{"axis", step.attribute<int64_t>("axis")}});
 }
 
-/// An index for each element that is written.
+/// Writes a scatter with an index for each element that is written.
 void write_along_axis(StepExport& step) {
   step.fix_mixed_batch();
   step.result("ScatterElements", {step.in(0).name, indices_of(step, step.in(1)), step.in(2).name},
               {{"axis", step.attribute<int64_t>("axis")}, {"reduction", step.type()}});
 }
 
-/// ScatterND writes or adds slices along the first axes.
+/// ScatterND writes or adds slices along the first axes, so the axis is moved to the front.
 void scatter(StepExport& step) {
   const Value &x = step.in(0), &indices = step.in(1), &updates = step.in(2);
   const auto axis = static_cast<int>(step.attribute<int64_t>("axis"));
@@ -119,7 +120,7 @@ void scatter(StepExport& step) {
   step.result("Transpose", {moved}, {{"perm", inverse}});
 }
 
-/// Bools as integers first: runtimes know no OneHot of bools.
+/// Bools are computed as integers, because runtimes do not support OneHot of bools.
 void one_hot(StepExport& step) {
   const Value& indices = step.in();
   const bool is_bool = step.out().dtype == DType::kBool;
@@ -134,7 +135,7 @@ void one_hot(StepExport& step) {
   step.result("Cast", {step.node("OneHot", inputs, last)}, {{"to", data_type_of(DType::kBool)}});
 }
 
-/// Runtimes have no integers other than int64 here.
+/// Integers are cast to int64, because runtimes do not support Trilu of other integers.
 void triangle(StepExport& step) {
   const Value& x = step.in();
   const DType dtype = is_float(x.dtype) ? x.dtype : DType::kInt64;
@@ -162,7 +163,8 @@ Tensors triangle(NodeImport& node) {
                     {{"diagonal", diagonal[0]}})};
 }
 
-/// A table of floats as the weight of a layer, whose indices are not expected below 0.
+/// Returns true if operand 0 is a table of floats that can be the weight of a layer. The layer does
+/// not expect indices below 0.
 bool is_table(const NodeImport& node, int axis) {
   const Tensor& table = node.in(0);
   return table.value && table.reference.kind == Reference::Kind::kNone && node.rank() == 2 &&
@@ -188,7 +190,8 @@ Tensors gather(NodeImport& node) {
   return {node.call("gather", {node.operand(0), indices}, {{"axis", axis}})};
 }
 
-/// The elements along an axis, or of the flattened operand, for which a known condition holds.
+/// Selects the elements along an axis, or of the flattened operand, for which a known condition is
+/// true.
 Tensors compress(NodeImport& node) {
   Tensor x = node.operand(0);
   int axis = 0;
@@ -206,7 +209,8 @@ Tensors compress(NodeImport& node) {
   return {node.call("gather", {x, node.materialized(indices, "chosen")}, {{"axis", axis}})};
 }
 
-/// ONNX allows indices that reach less far along the other axes; those of take_along_axis do not.
+/// Cuts the operand to the extents of the indices along the other axes. ONNX allows smaller extents
+/// there, while take_along_axis does not.
 Tensor within_indices(NodeImport& node, const Tensor& x, const Tensor& indices, int axis) {
   if (indices.shape.rank() != x.shape.rank())
     refuse("indices {} for {}", indices.shape.str(), x.shape.str());
@@ -214,7 +218,7 @@ Tensor within_indices(NodeImport& node, const Tensor& x, const Tensor& indices, 
   std::vector<std::string> index;
   for (int i = 0; i < x.shape.rank(); ++i) {
     const bool cut = i != axis && indices.shape[i] < x.shape[i];
-    // take_along_axis itself refuses other sizes that differ.
+    // take_along_axis rejects all other differences itself.
     if (cut) node.pin({indices.size(i), x.size(i)});
     index.push_back(cut ? fmt::format("0:{}", indices.shape[i]) : ":");
     is_part |= cut;
@@ -244,7 +248,8 @@ Tensors scatter_elements(NodeImport& node) {
                     {node.operand(0), indices, node.operand(2)}, {{"axis", axis}})};
 }
 
-/// Indices of the axes from `first` on of operand 0, K in each row, none below 0.
+/// Returns the indices of the axes of operand 0 that begin at `first`. Each row contains one index
+/// per axis, and none is below 0.
 Tensor row_indices(NodeImport& node, int first) {
   const Shape &shape = node.in(0).shape, &given = node.in(1).shape;
   const int64_t axes = given.rank() > 0 ? given[given.rank() - 1] : 0;
@@ -264,8 +269,8 @@ Tensor row_indices(NodeImport& node, int first) {
   return node.materialized(node.constant(int64_array(all, given)), "indices_from_start");
 }
 
-/// The batch axis of slices of `params`, which lie in `rows` first axes of a result; `dropped` axes
-/// of `params` are picked from.
+/// Returns the batch axis of the result of picking slices from `params`. The first `rows` axes of
+/// the result are those of the indices, and replace the first `dropped` axes of `params`.
 int batch_of_slices(const Tensor& params, const Tensor& indices, int rows, int dropped) {
   if (indices.batch_axis >= 0)
     return indices.batch_axis < rows ? indices.batch_axis : ops::kBatchReduced;
@@ -318,7 +323,8 @@ Tensors one_hot(NodeImport& node) {
   return {node.with_last_at(hot, node.axis(node.integer("axis", -1), hot.shape.rank()))};
 }
 
-/// Element t of a sequence of n elements is element n - 1 - t of the other; those behind it stay.
+/// Element t of a sequence with n elements becomes element n - 1 - t. Elements after the sequence
+/// do not change.
 Tensors reverse_sequence(NodeImport& node) {
   const int time = node.axis(node.integer("time_axis", 0)),
             batch = node.axis(node.integer("batch_axis", 1));
@@ -341,7 +347,7 @@ Tensors reverse_sequence(NodeImport& node) {
   return {node.call("take_along_axis", {x, indices}, {{"axis", time}})};
 }
 
-/// In the opposite order, exactly.
+/// Returns the elements in the opposite order of magnitude, without rounding.
 Tensor opposite(NodeImport& node, const Tensor& x) {
   if (flow::is_float(x.dtype)) return node.call("negative", {x});
   const double most = x.dtype == DType::kUInt8 ? 255 : -1;
@@ -360,7 +366,7 @@ Tensors top_k(NodeImport& node) {
   return results;
 }
 
-/// The last of equals is the first from the other end.
+/// Returns the last of several equal extremes, which is the first one in the flipped operand.
 Tensor last_extreme(NodeImport& node, const Tensor& x, int axis) {
   const Tensor flipped = node.call("flip", {x}, {{"axis", Integers{axis}}});
   const Tensor found = node.call(node.op(), {flipped}, {{"axis", axis}});

@@ -1,4 +1,4 @@
-// Text of a job file.
+// Writes the text of a job file.
 #include "runtime/onnx/job_writer.h"
 
 #include <fmt/format.h>
@@ -16,7 +16,7 @@
 namespace flow::onnx {
 namespace {
 
-/// Words that no entry and no variable may be called.
+/// The words that must not be names of entries and variables.
 constexpr std::array kReserved = {"seed", "note", "op", "in",  "repeat", "placement", "variables",
                                   "yes",  "no",   "on", "off", "true",   "false",     "null"};
 
@@ -28,13 +28,14 @@ bool is_reserved(std::string_view name) {
   return std::ranges::find(kReserved, lower) != kReserved.end();
 }
 
-/// May a text be written without quotes? Others have no quotes and no backslashes.
+/// Returns true if a text can be written without quotes. Other texts contain no quotes and no
+/// backslashes.
 bool is_word(std::string_view text) {
   return std::ranges::all_of(
       text, [](unsigned char c) { return std::isalnum(c) || c == '_' || c == '.'; });
 }
 
-/// [0 1 2 3] as [[0, 1], [2, 3]].
+/// Writes [0 1 2 3] as [[0, 1], [2, 3]].
 std::string pairs_text(const std::vector<int64_t>& numbers) {
   std::vector<std::string> pairs;
   for (size_t i = 0; i + 1 < numbers.size(); i += 2)
@@ -42,7 +43,7 @@ std::string pairs_text(const std::vector<int64_t>& numbers) {
   return "[" + join(pairs, ", ") + "]";
 }
 
-/// Sizes along each dimension, or one for all.
+/// The attributes that have a number for each dimension, or one for all.
 constexpr std::array<std::string_view, 6> kOneForAll = {
     "kernel_size", "strides", "dilation_rate", "ksize", "output_padding", "axis"};
 
@@ -58,7 +59,7 @@ std::string attribute_text(const ops::AttributeSpec& spec, const ops::Attribute&
   return text && !is_word(*text) ? '"' + *text + '"' : ops::text_of(value);
 }
 
-/// Is it what the op takes where the job file says nothing?
+/// Returns true if the value is the op's default.
 bool is_default(const ops::AttributeSpec& spec, const ops::Attribute& value) {
   if (spec.fallback.empty()) return false;
   const auto* number = std::get_if<double>(&value);
@@ -68,7 +69,7 @@ bool is_default(const ops::AttributeSpec& spec, const ops::Attribute& value) {
   return std::from_chars(spec.fallback.data(), end, fallback).ptr == end && fallback == *number;
 }
 
-/// A double-quoted YAML string. A `$` in it does not refer to a variable.
+/// Returns a double-quoted YAML string. A `$` in the text does not refer to a variable.
 std::string quoted_text(std::string_view text) {
   std::string quoted = "\"";
   for (const char c : text) {
@@ -79,7 +80,7 @@ std::string quoted_text(std::string_view text) {
   return quoted + '"';
 }
 
-/// Does the op take its operands as a list, `in: [a, b]`?
+/// Returns true if the op takes its operands as a list, `in: [a, b]`.
 bool takes_list(const ops::OpSpec& op) {
   return op.operands.size() > 1 && op.operands[0].name == "a";
 }
@@ -109,7 +110,8 @@ void JobWriter::drop_unread() {
     if (reference.kind == Reference::Kind::kEntry) read[reference.index] = true;
   };
   for (const auto& [name, reference] : outputs) visit(reference);
-  for (size_t i = entries.size(); i-- > 0;) {  // an entry reads earlier ones
+  // The loop goes backward, because an entry only reads earlier ones.
+  for (size_t i = entries.size(); i-- > 0;) {
     if (!read[i]) continue;
     for (const Reference& operand : entries[i].operands) visit(operand);
     if (entries[i].shares) read[*entries[i].shares] = true;
@@ -203,7 +205,7 @@ std::string JobWriter::returns_text() const {
   return by_name ? "[" + list + "]" : "{" + list + "}";
 }
 
-/// The rest of the head, `vars`, and checks of those that have to stay.
+/// Returns the rest of the head, `vars`, and checks of the variables that must keep their values.
 std::string JobWriter::sizes_text() const {
   std::vector<std::string> values, flags, dimensions;
   std::string checks;

@@ -1,4 +1,4 @@
-// The job file that a model becomes: entries, their names and variables, as text.
+// The job file that a model becomes: entries, their names and their variables, as text.
 #pragma once
 
 #include <cstdint>
@@ -16,67 +16,72 @@
 
 namespace flow::onnx {
 
-/// What an operand or a returned value refers to.
+/// A reference to an operand or a returned value.
 struct Reference {
   enum class Kind { kNone, kInput, kEntry, kNumber };
   Kind kind = Kind::kNone;
-  size_t index = 0;       // of the input or entry
+  size_t index = 0;       // index of the input or entry
   std::string text = {};  // a number as text, or the port of an entry: "indices"
 };
 
 struct JobInput {
-  std::string name;  // of the model
+  std::string name;  // name in the model
   DType dtype;
   Shape shape;
-  bool rows = false;                          // its first axis is the batch
-  std::map<int, std::string> variables = {};  // by axis: the variable that is its size
+  bool rows = false;  // true if the first axis is the batch
+  // The variable that is the size of each axis, indexed by axis.
+  std::map<int, std::string> variables = {};
 };
 
-/// Attributes that follow from `vars`, as a job file has them, by name.
+/// Attributes that depend on `vars`, as a job file writes them, indexed by name.
 using Texts = std::map<std::string, std::string, std::less<>>;
 
 struct JobEntry {
-  std::string name;  // that it should have; made legal and unique
+  std::string name;  // preferred name; made legal and unique
   const ops::OpSpec* op;
-  std::vector<Reference> operands;  // kNone: an optional one that is not there
+  std::vector<Reference> operands;  // kNone for an optional operand that is missing
   ops::Attributes attributes;
-  std::map<std::string, Array> variables = {};  // by name in the layer; "": the entry is one
-  std::optional<size_t> shares = {};            // the entry whose variables it uses
+  // The arrays of the layer's variables, indexed by name; "" if the entry itself is a variable.
+  std::map<std::string, Array> variables = {};
+  std::optional<size_t> shares = {};  // index of the entry whose variables this one uses
   Texts texts = {};
-  std::set<std::string> pins = {};  // of `vars`: the entry is right for their values alone
+  std::set<std::string> pins = {};  // `vars` for whose current values only the entry is valid
 };
 
-/// Names of a job file, each given once.
+/// The names of a job file, each of which is used once.
 class UniqueNames {
  public:
-  /// The name as a job file may have it, with a number where it is taken.
+  /// Returns the legal form of a name, with a number if that name is taken.
   std::string add(std::string_view wanted);
-  /// A name that others may not have; false where it is taken.
+  /// Reserves a name. Returns false if it is taken.
   bool take(const std::string& name) { return taken_.insert(name).second; }
 
  private:
   std::set<std::string, std::less<>> taken_;
-  std::map<std::string, int64_t, std::less<>> last_;  // number of a name that is taken
+  // The last number that was appended to each name that is taken.
+  std::map<std::string, int64_t, std::less<>> last_;
 };
 
 class JobWriter {
  public:
   std::vector<JobInput> inputs;
   std::vector<JobEntry> entries;
-  std::vector<std::pair<std::string, Reference>> outputs;  // by name in the model
-  std::vector<std::pair<std::string, int64_t>> sizes;      // `vars`, by name
-  std::set<std::string> pins;  // of them: the job is right for their values alone
+  std::vector<std::pair<std::string, Reference>> outputs;  // names in the model
+  std::vector<std::pair<std::string, int64_t>> sizes;      // names and values of `vars`
+  std::set<std::string> pins;  // `vars` for whose current values only the job is valid
   std::string precision = "float32";
-  std::string file, weights;  // of the job, and what it loads
+  std::string file, weights;  // paths of the job and of the weights that it loads
 
-  /// Drops entries that no output follows from, and adds the pins of the others to the job's.
+  /// Removes entries that no output depends on, and adds the pins of the remaining ones to the
+  /// job's.
   void drop_unread();
-  /// Gives all inputs and entries names that a job file may have, each its own; inputs and outputs
-  /// keep theirs where they can.
+  /// Gives all inputs and entries names that are legal in a job file and unique. Inputs and outputs
+  /// keep their names if possible.
   void assign_names();
-  /// The job file, with `head` as its first lines. REQUIRES: names are assigned.
+  /// Returns the job file, with `head` as its first lines. REQUIRES: names are assigned.
   std::string text(std::string_view head) const;
-  /// Moves out the variables, by the names that the job has for them. REQUIRES: as text().
+  /// Moves the variables out and returns them, indexed by their names in the job. REQUIRES: names
+  /// are assigned.
   std::map<std::string, Array> take_variables();
 
  private:
@@ -90,7 +95,7 @@ class JobWriter {
   std::vector<std::string> input_names_, entry_names_;
 };
 
-/// A name of ONNX as a job file may have it: "conv1/W:0" as "conv1_W_0".
+/// Returns the legal form of an ONNX name in a job file: "conv1/W:0" becomes "conv1_W_0".
 std::string legal_name(std::string_view name);
 
 }  // namespace flow::onnx

@@ -1,4 +1,4 @@
-// Entries that a node becomes, and the sizes of their results.
+// Adds the entries that a node becomes, and computes the sizes of their results.
 #include <algorithm>
 #include <array>
 #include <cmath>
@@ -10,7 +10,7 @@
 namespace flow::onnx {
 namespace {
 
-/// Do both have the same arrays, at least one?
+/// Returns true if both contain the same arrays and are not empty.
 bool are_equal(const std::map<std::string, Array>& a, const std::map<std::string, Array>& b) {
   return !a.empty() && std::ranges::equal(a, b, [](const auto& one, const auto& other) {
     return one.first == other.first && one.second.shape() == other.second.shape() &&
@@ -33,7 +33,7 @@ size_t NodeImport::add_entry(std::string_view op, const std::vector<Tensor>& ope
 
 namespace {
 
-/// The types of results. Unsupported where the op refuses its operands.
+/// Returns the types of the results. Throws Unsupported if the op rejects its operands.
 std::vector<ops::Result> inferred(const ops::OpSpec& spec, std::vector<ops::Operand> types,
                                   ops::Attributes attributes, const ops::JobTypes& job) {
   ops::Call call(std::move(types), attributes, job);
@@ -60,7 +60,7 @@ std::vector<ops::Operand> types_of(const std::vector<Tensor>& operands,
 
 enum class Probe { kSame, kUnknown, kOther };
 
-/// What the shapes of operands are at a probe.
+/// Sets `shapes` to the shapes of the operands at a probe.
 Probe shapes_at(const std::vector<Tensor>& operands, size_t probe, std::vector<Shape>& shapes) {
   Probe found = Probe::kSame;
   for (size_t i = 0; i < operands.size(); ++i)
@@ -73,8 +73,8 @@ Probe shapes_at(const std::vector<Tensor>& operands, size_t probe, std::vector<S
   return found;
 }
 
-/// Does a size differ at probes of a variable? It does where nothing is known of it. Probes of
-/// several variables at once count where there are no others.
+/// Returns true if a size changes with a variable. If the probes do not determine this, it counts
+/// as changing. Probes that change several variables are used only if there are no other probes.
 bool depends_on(const Size& size, const std::string& variable,
                 const std::vector<std::set<std::string>>& probes) {
   for (const bool alone : {true, false}) {
@@ -89,8 +89,9 @@ bool depends_on(const Size& size, const std::string& variable,
   return true;
 }
 
-/// Is `known` this size at all probes of it, and at one of another value? A size that may follow
-/// from more variables is not the same.
+/// Returns true if `known` has the same value as `size` at all probes where `size` is known, and at
+/// least one of them has another value than the import. Returns false if `size` may depend on
+/// variables that `known` does not.
 bool agrees(const Size& size, const Size& known) {
   bool any = false;
   if (!std::ranges::includes(known.variables, size.variables)) return false;
@@ -124,7 +125,7 @@ void NodeImport::follow(const ops::OpSpec& spec, const std::vector<Tensor>& oper
     if (found == Probe::kOther && types.batch != kUnknown) try {
         there = inferred(spec, types_of(operands, shapes), attributes, types);
       } catch (const Unsupported&) {
-        there.clear();  // such sizes are an error in a job, too
+        there.clear();  // These sizes are also an error in a job.
       }
     for (size_t i = 0; i < results.size(); ++i)
       for (int axis = 0; axis < results[i].shape.rank(); ++axis) {
@@ -191,8 +192,8 @@ Tensor NodeImport::fill(double value, const Sizes& extents, DType dtype) {
 
 namespace {
 
-/// Layers whose result has the axes of their operand. The last one may be another; that of the
-/// operand then has to be as long as the weights.
+/// The layers whose result has the axes of their operand. The last axis may change; that of the
+/// operand then has to match the weights.
 constexpr std::array kKeepSizes = {"group_norm",
                                    "rms_norm",
                                    "dense",
@@ -285,7 +286,8 @@ Tensor NodeImport::range(const Size& start, const Size& stop, const Size& step, 
 
 namespace {
 
-/// Are all sizes but those of one axis the same in both, in any order? Then a -1 stands for it.
+/// Returns true if both have the same sizes in any order, except for one axis of each. A -1 can
+/// then stand for that axis.
 bool have_same_others(Sizes asked, size_t axis, Sizes x, size_t x_axis) {
   asked.erase(asked.begin() + static_cast<std::ptrdiff_t>(axis));
   x.erase(x.begin() + static_cast<std::ptrdiff_t>(x_axis));
@@ -293,7 +295,7 @@ bool have_same_others(Sizes asked, size_t axis, Sizes x, size_t x_axis) {
   return rest.is_fixed() && rest.value == 1 && product(x).value == product(asked).value;
 }
 
-/// The axis of a shape that is the batch, where the others are those of x.
+/// Returns the axis of a shape that is the batch, if its other axes match those of x.
 std::optional<size_t> batch_axis_in(const Tensor& x, const Sizes& shape) {
   if (x.batch_axis < 0 || x.size(x.batch_axis).is_fixed()) return {};
   for (size_t axis = 0; axis < shape.size(); ++axis)
@@ -319,7 +321,7 @@ Tensor NodeImport::reshape(const Tensor& x, const Sizes& asked) {
   for (int axis = 0; axis < result.shape.rank(); ++axis)
     shape[static_cast<size_t>(axis)].value = result.shape[axis];
   const auto unwritten = std::ranges::find_if_not(asked, &Size::has_text);
-  if (!has_open_sizes() && result.batch_axis >= 0) {  // of any batch
+  if (!has_open_sizes() && result.batch_axis >= 0) {  // the batch may have any size
     written = fixed(result.shape.extents());
     written[static_cast<size_t>(result.batch_axis)] = fixed(-1);
   } else if (const auto axis = batch_axis_in(x, shape)) {

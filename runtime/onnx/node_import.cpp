@@ -1,4 +1,4 @@
-// Attributes and operands of a node.
+// Reads the attributes and operands of a node.
 #include "runtime/onnx/node_import.h"
 
 #include <fmt/format.h>
@@ -16,7 +16,8 @@
 namespace flow::onnx {
 namespace {
 
-/// Integers become floats and integers again: float32 has all of them up to here.
+/// The largest integers that are converted to floats and back. float32 represents all integers up
+/// to this one.
 constexpr int64_t kExact = int64_t{1} << 24;
 
 bool is_uniform(const Array& array) {
@@ -28,10 +29,10 @@ bool is_uniform(const Array& array) {
   return true;
 }
 
-/// The first element.
+/// Returns the first element.
 double first_of(const Array& array) { return converted(array, DType::kFloat64).as<double>()[0]; }
 
-/// The distance of integers that are evenly spaced; 0 where they are not.
+/// Returns the distance of evenly spaced integers, or 0 if they are not evenly spaced.
 int64_t step_of(const Array& array) {
   if (array.shape().rank() != 1 || array.shape()[0] < 2 || !is_integer(array.dtype())) return 0;
   const std::vector<int64_t> all = elements_as_int64(array);
@@ -223,11 +224,11 @@ void NodeImport::require_computable(uint64_t bytes) const {
 }
 
 Tensor NodeImport::constant(Array array) const {
-  if (!type().empty()) {  // no initializer
+  if (!type().empty()) {  // The array is not an initializer.
     require_computable(array.bytes().size());
     state_.computed += array.bytes().size();
   }
-  // A job that computes in float64 does so everywhere.
+  // If a job computes in float64, all of its constants do, too.
   const bool wide = array.dtype() == DType::kFloat32 && compute_dtype() == DType::kFloat64;
   auto value =
       std::make_shared<const Array>(wide ? converted(array, DType::kFloat64) : std::move(array));
@@ -270,14 +271,14 @@ Tensor NodeImport::indices(int i, const Size& extent) {
     if (!counts_from_end && !in(i).is_followed()) return operand(i);
     if (!is_known(i) || (extent.is_fixed() && !in(i).is_followed())) {
       pin({extent});
-      value(i);  // is pinned
+      value(i);  // pins the value
       return materialized(constant(int64_array(values, in(i).shape)),
                           node_.input(i) + "_from_start");
     }
     Sizes all = elements(i);
     for (Size& index : all) {
       if (!index.is_fixed() && index.least < 0)
-        pin_variables(index.variables);  // its sign may change
+        pin_variables(index.variables);  // The sign of the index may change.
       if (index.value < 0) index = computed("Add", index, extent).value_or(index);
     }
     if (!counts_from_end) return operand(i);

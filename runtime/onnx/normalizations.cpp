@@ -1,4 +1,4 @@
-// Normalizations: by statistics, root mean squares, of groups and by norms.
+// Normalizations: by statistics, by root mean squares, of groups, and by norms.
 #include <numeric>
 #include <utility>
 
@@ -8,7 +8,8 @@
 namespace flow::onnx {
 namespace {
 
-/// (x - mean) / sqrt(variance + epsilon) gamma + beta along an axis, of operands in that order.
+/// Writes (x - mean) / sqrt(variance + epsilon) gamma + beta along an axis. Operands 0 to 2 are x,
+/// gamma and beta.
 void normalize_along(StepExport& step, int axis, const std::string& mean,
                      const std::string& variance) {
   const int rank = step.in().shape.rank();
@@ -20,7 +21,7 @@ void normalize_along(StepExport& step, int axis, const std::string& mean,
   step.result("Add", {step.node("Mul", {centered, vector(factor)}), vector(step.in(2).name)});
 }
 
-/// BatchNormalization takes channels along axis 1.
+/// ONNX's BatchNormalization expects channels along axis 1.
 void batch_norm_predict(StepExport& step) {
   const auto axis = static_cast<int>(step.attribute<int64_t>("axis"));
   if (axis == 1)
@@ -28,7 +29,7 @@ void batch_norm_predict(StepExport& step) {
   normalize_along(step, axis, step.in(3).name, step.in(4).name);
 }
 
-/// By statistics of the batch, in an entry with `training: true`.
+/// Normalizes by the statistics of the batch, for an entry with `training: true`.
 void batch_norm(StepExport& step) {
   const auto axis = static_cast<int>(step.attribute<int64_t>("axis"));
   Integers others;
@@ -62,8 +63,8 @@ void rms_normalize(StepExport& step) {
   step.result("Mul", {step.node("Div", {x, root}), step.in(1).name});
 }
 
-/// GroupNormalization is of opset 18: here groups are the channels of an InstanceNormalization,
-/// which scales nothing.
+/// GroupNormalization requires opset 18. Instead, the groups are the channels of an
+/// InstanceNormalization without scaling.
 void group_normalize(StepExport& step) {
   const Value& x = step.in();
   const auto groups = step.attribute<int64_t>("groups");
@@ -83,7 +84,7 @@ void group_normalize(StepExport& step) {
   step.result("Add", {step.node("Mul", {back, channels(1)}), channels(2)});
 }
 
-/// Operands from the second on as variables, each of that shape.
+/// Returns the operands after the first one as variables, each of which has this shape.
 std::map<std::string, Array> vectors(NodeImport& node, const std::vector<std::string>& names,
                                      const Shape& shape) {
   std::map<std::string, Array> arrays;
@@ -118,7 +119,8 @@ Tensors instance_normalization(NodeImport& node) {
                      vectors(node, {"gamma", "beta"}, Shape{x.shape[1]}), {1, 2})};
 }
 
-/// An even number of channels lies otherwise around the middle one.
+/// An even size is rejected, because ONNX and the op place the window differently around the middle
+/// channel.
 Tensors local_response_normalization(NodeImport& node) {
   const Tensor x = node.operand(0);
   const int64_t size = node.integer("size", 0);
@@ -145,7 +147,7 @@ Tensors mean_variance_normalization(NodeImport& node) {
   return {node.call("divide", {centered, divisor})};
 }
 
-/// Along some axes, which stay.
+/// Reduces along axes that are kept with extent 1.
 Tensor reduced(NodeImport& node, std::string_view op, const Tensor& x, const Integers& axes) {
   return node.call(op, {x}, {{"axis", axes}, {"keepdims", true}});
 }
@@ -160,13 +162,13 @@ Tensor times(NodeImport& node, const Tensor& a, const Tensor& b) {
   return node.call("multiply", {a, b});
 }
 
-/// 1 / sqrt(mean(x^2) + epsilon), along axes that stay.
+/// Returns 1 / sqrt(mean(x^2) + epsilon), reduced along axes that are kept with extent 1.
 Tensor inverse_root(NodeImport& node, const Tensor& x, const Integers& axes, double epsilon) {
   const Tensor mean = reduced(node, "reduce_mean", node.call("square", {x}), axes);
   return node.call("rsqrt", {node.call("add", mean, epsilon)});
 }
 
-/// Is operand i a constant of that shape?
+/// Returns true if operand i is a constant of this shape.
 bool is_weight(const NodeImport& node, int i, const Shape& shape) {
   return node.in(i).value && node.in(i).shape == shape && node.is_float(i);
 }
@@ -184,7 +186,7 @@ Tensors rms_normalization(NodeImport& node) {
   return {times(node, times(node, x, root), node.operand(1))};
 }
 
-/// With its mean and the inverse of its deviation.
+/// Returns the result, the mean, and the inverse of the standard deviation.
 Tensors layer_normalization(NodeImport& node) {
   node.ignore("stash_type");
   const Tensor x = node.operand(0);
@@ -213,7 +215,7 @@ Tensors layer_normalization(NodeImport& node) {
   return results;
 }
 
-/// Before opset 21, weights are those of groups.
+/// Before opset 21, there is one weight for each group.
 Tensors group_normalization(NodeImport& node) {
   node.ignore("stash_type");
   const Tensor x = node.operand(0);
@@ -238,7 +240,7 @@ Tensors group_normalization(NodeImport& node) {
                      x.batch_axis, std::move(weights), {1, 2})};
 }
 
-/// Rows of zeros stay.
+/// Rows of zeros do not change.
 Tensors lp_normalization(NodeImport& node) {
   const Tensor x = node.operand(0);
   const int64_t p = node.integer("p", 2);

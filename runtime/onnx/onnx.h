@@ -1,5 +1,5 @@
-// A predict job as a model of ONNX, and a model of ONNX as a job file with the values of its
-// variables.
+// Exports a predict job as a model of ONNX, and imports a model of ONNX as a job file with the
+// values of its variables.
 #pragma once
 
 #include <cstddef>
@@ -16,32 +16,35 @@ namespace flow::onnx {
 struct ExportedModel {
   std::string bytes;
   size_t nodes = 0, initializers = 0;
-  int64_t batch = 0;          // rows that the model takes; 0: any number
-  std::string fixed_by = {};  // the step for which it takes so many
+  int64_t batch = 0;          // rows that the model accepts; 0: any number
+  std::string fixed_by = {};  // step that requires this number of rows
 };
 
-/// The value of a variable.
+/// A function that returns the value of a variable.
 using ReadVariable = std::function<Array(const plan::Tensor&)>;
 
-/// Its inputs are those of the job, its outputs what the job returns, or without a return what its
-/// hooks watch. RequestError where the job trains, has shards or mixed precision, or delivers
-/// nothing; for ops that ONNX cannot express, with all of them.
+/// Exports a job. The inputs of the model are those of the job, and its outputs are what the job
+/// returns, or what its hooks watch if it returns nothing. Throws RequestError if the job trains,
+/// has shards or mixed precision, or delivers nothing. Also throws it for ops that ONNX cannot
+/// express, and lists all of them.
 ExportedModel export_job(const plan::Job& job, const ReadVariable& read);
 
 struct ImportRequest {
-  std::string source;                         // the model's file, for messages
-  std::string job_file, weights;              // where the job goes, and what it shall load
+  std::string source;  // path of the model, for messages
+  // The paths of the job file and of the weights that it loads.
+  std::string job_file, weights;
   std::map<std::string, int64_t> dimensions;  // sizes of symbolic dimensions
 };
 
 struct ImportedModel {
-  std::string job_file;                    // text
-  std::map<std::string, Array> variables;  // by name; float32 or float64
+  std::string job_file;                    // text of the job file
+  std::map<std::string, Array> variables;  // indexed by name; float32 or float64
   size_t nodes = 0;
 };
 
-/// Untrusted bytes. RequestError where they are no model or one that cannot be a job: with all
-/// operators that flow does not have, and their nodes.
+/// Imports a model from untrusted bytes. Throws RequestError if they are not a model, or if the
+/// model cannot become a job; the message lists all operators that flow does not support, and their
+/// nodes.
 ImportedModel import_model(std::span<const std::byte> bytes, const ImportRequest& request);
 
 }  // namespace flow::onnx

@@ -1,4 +1,4 @@
-// Padding, and parts without the ends.
+// Padding, and cutting off the ends of axes.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -21,7 +21,7 @@ void pad(StepExport& step) {
   step.result("Pad", inputs, {{"mode", std::string_view(mode)}});
 }
 
-/// Pads of all axes, from those of some.
+/// Returns the pads of all axes from those of some axes.
 Sizes pads_of_axes(const NodeImport& node, const Sizes& given, const Integers& axes) {
   const auto rank = static_cast<size_t>(node.rank());
   if (given.size() != 2 * axes.size()) refuse("pads of another number of axes");
@@ -34,14 +34,15 @@ Sizes pads_of_axes(const NodeImport& node, const Sizes& given, const Integers& a
   return pads;
 }
 
-/// A part of x along an axis.
+/// Returns a part of x along an axis.
 Tensor part_of(NodeImport& node, const Tensor& x, size_t axis, int64_t from, int64_t to) {
   std::vector<std::string> index(x.shape.extents().size(), ":");
   index[axis] = fmt::format("{}:{}", from, to);
   return node.call("slice", {x}, {{"index", fmt::format("[{}]", fmt::join(index, ", "))}});
 }
 
-/// Cuts off what negative pads say, which become 0. `pairs`: for both sides of each axis.
+/// Cuts off the ends that have negative pads, and sets these pads to 0. `pairs` contains the pads
+/// of both sides of each axis.
 Tensor without_ends(NodeImport& node, const Tensor& of, Integers& pairs) {
   Tensor x = of;
   for (size_t axis = 0; 2 * axis < pairs.size(); ++axis) {
@@ -56,7 +57,7 @@ Tensor without_ends(NodeImport& node, const Tensor& of, Integers& pairs) {
   return x;
 }
 
-/// Continued with the other end along each axis.
+/// Pads each axis with the elements of its other end.
 Tensor wrapped(NodeImport& node, const Tensor& of, const Integers& pairs) {
   Tensor x = of;
   for (size_t axis = 0; 2 * axis < pairs.size(); ++axis) {
@@ -109,7 +110,7 @@ Tensors pad(NodeImport& node) {
   return {made};
 }
 
-/// The middle of each axis, or the whole in the middle of zeros.
+/// Crops each axis to its middle, or pads it with zeros on both sides.
 Tensors center_crop_pad(NodeImport& node) {
   const Integers sizes = node.values_as_int64(1);
   node.pin_shapes();
@@ -123,7 +124,7 @@ Tensors center_crop_pad(NodeImport& node) {
     if (sizes[i] < 1 || sizes[i] > ops::kMaxSize) refuse("a size of {}", sizes[i]);
     const int64_t added = sizes[i] - node.in(0).shape[axis];
     const auto begin = 2 * static_cast<size_t>(axis);
-    pairs[begin] = added / 2;  // toward 0
+    pairs[begin] = added / 2;  // rounded toward 0
     pairs[begin + 1] = added - pairs[begin];
   }
   const Tensor x = without_ends(node, node.operand(0), pairs);

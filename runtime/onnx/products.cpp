@@ -1,4 +1,4 @@
-// Products, of matrices and by an equation.
+// Products of matrices, and products that an equation describes.
 #include <algorithm>
 #include <cctype>
 #include <map>
@@ -9,7 +9,7 @@
 namespace flow::onnx {
 namespace {
 
-/// A matrix of ONNX's Gemm is transposed by it, others by a node.
+/// Gemm transposes its matrices itself. Other products need a node for that.
 void matmul(StepExport& step) {
   const bool a = step.attribute<bool>("transpose_a"), b = step.attribute<bool>("transpose_b");
   if (step.in(0).shape.rank() == 2 && step.in(1).shape.rank() == 2)
@@ -28,8 +28,8 @@ void bias_add(StepExport& step) {
   step.result("Add", {step.in(0).name, step.along(step.in(1).name, axis, step.in(0).shape.rank())});
 }
 
-/// Axes of "..." by their place from its end, by which they broadcast: as letters, which
-/// no equation has.
+/// The first of the letters for the axes of "...". They are numbered from the last axis, because
+/// broadcasting aligns last axes. No equation contains these letters.
 constexpr char kFirstOther = '\1';
 
 /// An equation without spaces, and its terms.
@@ -60,7 +60,7 @@ Equation equation_of(const std::string& given) {
   return equation;
 }
 
-/// A letter for each of `rank` axes. `others`: how many "..." stands for.
+/// Returns a letter for each axis of a term. `others` is the number of axes of "...".
 std::string letters_of(const std::string& term, int others) {
   const size_t dots = term.find("...");
   std::string letters = term.substr(0, dots);
@@ -73,7 +73,7 @@ std::string letters_of(const std::string& term, int others) {
   return letters;
 }
 
-/// How many axes "..." stands for in the term of a tensor.
+/// Returns the number of axes of "..." in the term of a tensor.
 int others_of(const std::string& term, const Tensor& operand) {
   const bool dots = term.find("...") != std::string::npos;
   const int others = operand.shape.rank() - static_cast<int>(term.size()) + (dots ? 3 : 0);
@@ -81,7 +81,8 @@ int others_of(const std::string& term, const Tensor& operand) {
   return others;
 }
 
-/// Axes of the result where the equation does not say: "...", then letters that occur once.
+/// Returns the axes of the result if the equation does not state them: "...", then the letters that
+/// occur once.
 std::string usual_result(const std::vector<std::string>& terms, int others) {
   std::map<char, int> count;
   for (const std::string& letters : terms)
@@ -101,7 +102,7 @@ Tensor einsum(NodeImport& node, const std::vector<Tensor>& operands, const std::
   std::vector<std::string> terms;
   std::map<char, Size> extents;
   int most_others = 0;
-  std::string rows;  // letters of the batch
+  std::string rows;  // letters of batch axes
   for (size_t i = 0; i < operands.size(); ++i) {
     const std::string& term = equation.terms[i];
     const Tensor& x = operands[i];
@@ -142,14 +143,14 @@ Tensors einsum_of_node(NodeImport& node) {
   return {einsum(node, operands, node.text("equation", ""))};
 }
 
-/// Is operand i a matrix that is known before a run?
+/// Returns true if operand i is a matrix that is known before a run.
 bool is_weight(NodeImport& node, int i) {
   const Tensor& tensor = node.in(i);
   return tensor.value && tensor.shape.rank() == 2 && flow::is_float(tensor.dtype) &&
          tensor.shape.elements() > 0;
 }
 
-/// x W^T + b. `turned`: W has a row for each output.
+/// Returns x W^T + b. `turned` is true if W has one row for each output.
 Tensor dense(NodeImport& node, const Tensor& x, bool turned, bool bias) {
   std::map<std::string, Array> weights;
   weights.emplace("weight", turned ? node.value(1) : transposed_matrix(node.value(1)));
@@ -187,7 +188,7 @@ Tensors gemm(NodeImport& node) {
   return {node.call("add", {product, scaled(node, node.operand(2), beta)})};
 }
 
-/// By a vector, it is an einsum whose result does not have the axis of the vector.
+/// A product with a vector is an einsum, whose result does not have the axis of the vector.
 Tensors matmul(NodeImport& node) {
   const Shape &a = node.in(0).shape, &b = node.in(1).shape;
   if (a.rank() == 0 || b.rank() == 0) refuse("cannot multiply {} by {}", a.str(), b.str());

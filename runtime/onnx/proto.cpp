@@ -1,5 +1,5 @@
-// Dtypes of ONNX. TensorProto, whose data lie in one of several fields, or at a location, an offset
-// and a length of a file. A topological sort of nodes.
+// Conversions of dtypes; arrays of TensorProto, whose data are stored in one of several fields, or
+// in a file at an offset with a length; and a topological sort of nodes.
 #include "runtime/onnx/proto.h"
 
 #include <fmt/format.h>
@@ -55,7 +55,8 @@ void require_count(size_t found, int64_t expected) {
     refuse("{} elements of data; expected {}", found, expected);
 }
 
-/// Elements of a field in which each has a number of its own. Floats of 16 bits are their bits.
+/// Returns the elements of a field with one number per element. The numbers of 16-bit floats are
+/// their bits.
 template <typename Field>
 Array from_field(const Field& field, DType dtype, const Shape& shape) {
   require_count(static_cast<size_t>(field.size()), shape.elements());
@@ -83,14 +84,14 @@ Array from_raw(std::span<const std::byte> raw, DType dtype, const Shape& shape) 
   return array;
 }
 
-/// The text of a key; empty where there is none.
+/// Returns the text of a key, or an empty string if the key is missing.
 std::string_view value_of(const pb::TensorProto& tensor, std::string_view key) {
   for (const pb::StringStringEntryProto& entry : tensor.external_data())
     if (entry.key() == key) return entry.value();
   return {};
 }
 
-/// A number of bytes.
+/// Returns a number of bytes.
 uint64_t bytes_of(const pb::TensorProto& tensor, std::string_view key, uint64_t otherwise) {
   const std::string_view text = value_of(tensor, key);
   if (text.empty()) return otherwise;
@@ -104,7 +105,7 @@ uint64_t bytes_of(const pb::TensorProto& tensor, std::string_view key, uint64_t 
                     std::move(hint));
 }
 
-/// The path of a file in `folder`, behind all links.
+/// Returns the path of a file in `folder` after all links are followed.
 fs::path path_in(const fs::path& folder, const std::string& location) {
   const fs::path below = location;
   const bool goes_up = std::ranges::find(below, fs::path("..")) != below.end();
@@ -123,7 +124,7 @@ fs::path path_in(const fs::path& folder, const std::string& location) {
   return path;
 }
 
-constexpr size_t kMostShown = 8;  // nodes of a circle
+constexpr size_t kMostShown = 8;  // nodes of a cycle that a message lists
 
 class NodeOrder {
  public:
@@ -137,7 +138,7 @@ class NodeOrder {
   NeededNodes run() {
     find_needed();
     NeededNodes result{.tensors = std::move(needed_), .nodes = {}};
-    std::multimap<int, int> readers;  // by node
+    std::multimap<int, int> readers;  // indexed by node
     std::set<int> ready;
     for (const auto& [node, count] : waits_) {
       for (const int maker : makers_of(node)) readers.emplace(maker, node);
@@ -156,7 +157,7 @@ class NodeOrder {
   }
 
  private:
-  /// The nodes that a node reads from, one for each operand.
+  /// Returns the nodes from which a node reads, one for each operand.
   std::vector<int> makers_of(int node) const {
     std::vector<int> makers;
     for (const std::string& name : graph_.node(node).input())
@@ -180,7 +181,7 @@ class NodeOrder {
     }
   }
 
-  /// A node that never gets ready, whose results this one waits for.
+  /// Returns a node that never becomes ready, whose results this one waits for.
   int awaited_by(int node) const {
     const std::vector<int> makers = makers_of(node);
     return *std::ranges::find_if(makers, [&](int maker) { return waits_.at(maker) > 0; });
@@ -204,9 +205,10 @@ class NodeOrder {
   }
 
   const pb::GraphProto& graph_;
-  std::map<std::string_view, int> makers_;  // nodes, by the tensors that they make
+  std::map<std::string_view, int> makers_;  // indexed by tensor: the node that makes it
   std::set<std::string> needed_;
-  std::map<int, size_t> waits_;  // needed nodes, with the number of operands that are not made yet
+  // The needed nodes, each with the number of its operands that are not computed yet.
+  std::map<int, size_t> waits_;
 };
 
 }  // namespace

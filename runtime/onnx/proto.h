@@ -1,6 +1,6 @@
-// ONNX's messages, as protoc makes them from Debian's onnx.proto: dtypes, arrays of a model, in it
-// or in files next to it, and the nodes that its outputs follow from. What a model holds is
-// untrusted: it is checked before anything is allocated.
+// The messages of ONNX, which protoc generates from Debian's onnx.proto: dtypes, arrays of a model
+// that are stored in it or in files next to it, and the nodes on which its outputs depend. The
+// contents of a model are untrusted and are checked before anything is allocated.
 #pragma once
 
 #include <fmt/format.h>
@@ -30,15 +30,16 @@ inline bool are_all(const Integers& values, int64_t value) {
   return std::ranges::count(values, value) == std::ssize(values);
 }
 
-/// The default domain's version that is written: the latest of ONNX 1.12.
+/// The version of the default domain that is written: the latest one of ONNX 1.12.
 constexpr int64_t kOpset = 17;
 
-/// The number of a dtype in TensorProto.
+/// Returns the number of a dtype in TensorProto.
 int data_type_of(DType dtype);
-/// The inverse; nothing for a dtype that flow does not have.
+/// Returns the dtype with this number, or nothing if flow does not have it.
 std::optional<DType> dtype_of(int data_type);
 
-/// Why something in a model cannot be imported: lower case, without a full stop.
+/// The reason why a part of a model cannot be imported. It begins in lower case and has no full
+/// stop.
 class Unsupported : public std::runtime_error {
  public:
   explicit Unsupported(const std::string& what, std::string hint = {})
@@ -55,52 +56,55 @@ template <typename... Arguments>
   throw Unsupported(fmt::format(what, std::forward<Arguments>(arguments)...));
 }
 
-/// Unsupported for a dtype that flow does not have.
+/// Returns a dtype. Throws Unsupported if flow does not have it.
 DType read_dtype(int data_type);
-/// The array. Unsupported where its data do not fill its shape, or are of a dtype that flow does
-/// not have. REQUIRES: they are not in another file.
+/// Returns the array. Throws Unsupported if its data do not match its shape, or if flow does not
+/// have its dtype. REQUIRES: the data are not in another file.
 Array read_tensor(const pb::TensorProto& tensor);
-/// The same, with `raw` as its data.
+/// Returns the array in the same way, with `raw` as its data.
 Array read_tensor(const pb::TensorProto& tensor, std::span<const std::byte> raw);
 
-/// The array as one of another dtype, each element converted as `cast` does.
+/// Returns the array with another dtype. Each element is converted as `cast` does.
 Array converted(const Array& array, DType dtype);
-/// The same elements in another shape. REQUIRES: it has as many.
+/// Returns the same elements in another shape. REQUIRES: the shape has the same number of elements.
 Array reshaped(const Array& array, Shape shape);
-/// A matrix with its axes exchanged.
+/// Returns a matrix with its axes exchanged.
 Array transposed_matrix(const Array& matrix);
-/// Its elements as int64, in order.
+/// Returns the elements as int64, in order.
 Integers elements_as_int64(const Array& array);
-/// The array of these integers.
+/// Returns an array of these integers.
 Array int64_array(const Integers& values, Shape shape);
 
-/// Opens files for tensors, one at a time. Untrusted: reads only regular files in the model's
-/// folder.
+/// Reads tensors from files and keeps one file open at a time. The paths are untrusted: only
+/// regular files in the model's folder are read.
 class ExternalData {
  public:
   explicit ExternalData(const fs::path& model) : folder_(model.parent_path()) {}
 
-  /// The array. Unsupported as for read_tensor, and where its file does not have all of it.
+  /// Returns the array. Throws Unsupported in the same cases as read_tensor(), and if the file does
+  /// not contain all of the array.
   Array read(const pb::TensorProto& tensor);
 
  private:
   const MappedFile& file_at(const std::string& location);
 
   fs::path folder_;
-  std::string location_;  // of the open file
+  std::string location_;  // location of the open file
   std::optional<MappedFile> file_;
 };
 
 struct NeededNodes {
-  std::set<std::string> tensors;            // by name: what the outputs follow from, and they
-  std::vector<const pb::NodeProto*> nodes;  // each behind those that it reads from
+  // The names of the outputs and of all tensors on which they depend.
+  std::set<std::string> tensors;
+  std::vector<const pb::NodeProto*> nodes;  // each after the nodes from which it reads
 };
 
-/// Nodes that are in order keep it. Unsupported where nodes read from each other in a circle, or
-/// two of them make a tensor of the same name.
+/// Returns the nodes on which the outputs depend. Nodes that are already in order keep it. Throws
+/// Unsupported if nodes depend on each other in a cycle, or if two of them make a tensor with the
+/// same name.
 NeededNodes needed_nodes(const pb::GraphProto& graph);
 
-/// The name of a node; its first output's where it has none.
+/// Returns the name of a node, or that of its first output if it has none.
 std::string shown_name(const pb::NodeProto& node);
 
 }  // namespace flow::onnx

@@ -1,5 +1,5 @@
-// Random numbers, and dropout, which does nothing here. Each runtime draws its own: a seed makes no
-// difference, since those of flow follow from the seed of the job.
+// Random numbers, and dropout, which has no effect in a predict job. Each runtime draws its numbers
+// in its own way, so seeds are not translated: the draws of flow depend on the seed of the job.
 #include <algorithm>
 #include <limits>
 
@@ -8,8 +8,8 @@
 namespace flow::onnx {
 namespace {
 
-/// A node that draws numbers of the result's shape, which is that of the operand where there is
-/// one.
+/// A node that draws numbers with the shape of the result. If there is an operand, this is the
+/// operand's shape.
 struct Draw {
   std::string type;
   std::vector<std::string> inputs;
@@ -41,7 +41,7 @@ void random_uniform(StepExport& step) {
                          {{"low", step.float32("minimum")}, {"high", step.float32("maximum")}}));
 }
 
-/// -log(-log(u)), where u is never 0.
+/// Writes -log(-log(u)), where u is never 0.
 void gumbel(StepExport& step) {
   const Draw draw = draw_of(step, "RandomUniform", {{"low", 0x1p-25F}, {"high", 1.0F}});
   const std::string u = step.node(draw.type, draw.inputs, draw.attributes);
@@ -54,7 +54,7 @@ void bernoulli(StepExport& step) {
   step.result("Bernoulli", step.names(), {{"dtype", data_type_of(step.out().dtype)}});
 }
 
-/// Multinomial takes rows of logarithms.
+/// Multinomial expects rows of logarithms of probabilities.
 void draw_indices(StepExport& step) {
   const Value& x = step.in();
   const auto samples = step.attribute<int64_t>("samples");
@@ -68,12 +68,13 @@ void draw_indices(StepExport& step) {
                           step.reshaping(step.out().shape, step.out().batch_axis)});
 }
 
-/// Logits from the largest to the smallest, and their tokens.
+/// The logits from the largest to the smallest, and their tokens.
 struct SortedLogits {
   std::string logits, tokens;
 };
 
-/// Hides tokens behind the fewest likeliest whose probabilities reach `top_p`.
+/// Hides the tokens after the smallest set of most likely tokens whose probabilities add up to at
+/// least `top_p`.
 std::string keep_likeliest(StepExport& step, const std::string& sorted, double top_p) {
   const NodeAttributes last = {{"axis", -1}};
   const std::string before =
@@ -95,7 +96,7 @@ SortedLogits sort_logits(StepExport& step, const std::string& rows) {
   return {top_p < 1 ? keep_likeliest(step, sorted[0], top_p) : sorted[0], sorted[1]};
 }
 
-/// The position seeds draws of flow alone.
+/// The operand with the position is not exported, because it only seeds the draws of flow.
 void sample(StepExport& step) {
   const Value& x = step.in();
   const auto temperature = step.attribute<double>("temperature");
@@ -117,7 +118,7 @@ void sample(StepExport& step) {
   step.result("Cast", {shaped}, to_result);
 }
 
-/// The dtype of what is drawn. Floats become that of the job.
+/// Returns the dtype of a draw. Floats get the dtype in which the job computes.
 DType drawn_dtype(NodeImport& node, DType otherwise) {
   node.ignore("seed");
   DType dtype = otherwise;
@@ -126,7 +127,7 @@ DType drawn_dtype(NodeImport& node, DType otherwise) {
   return is_float(dtype) ? node.compute_dtype() : dtype;
 }
 
-/// Numbers of a shape, or of the shape of the operand.
+/// Draws numbers with a given shape, or with the shape of the operand.
 Tensors draw(NodeImport& node) {
   if (!is_float(drawn_dtype(node, DType::kFloat32))) refuse("integers (dtype)");
   ops::Attributes attributes;
@@ -156,7 +157,7 @@ Tensors multinomial(NodeImport& node) {
   return {node.cast(drawn, dtype)};
 }
 
-/// The mask of Dropout: true for all elements.
+/// Returns the mask of Dropout, which is true for all elements.
 Tensor all_true(NodeImport& node, const Tensor& x) {
   const Tensor is_nan = node.call("isnan", {x});
   return node.call("logical_or", {is_nan, node.call("logical_not", {is_nan})});

@@ -1,5 +1,5 @@
-// Recurrent layers: time first, and gates in another order. ONNX has the steps of a layer and the
-// product of its input in one operator.
+// Recurrent layers, whose time axis is first in ONNX and whose gates have another order. A single
+// operator of ONNX contains the steps of a layer and the product of its input.
 #include <algorithm>
 #include <array>
 #include <cstring>
@@ -13,7 +13,7 @@ using plan::TensorId;
 
 namespace {
 
-/// The step that makes it, or null.
+/// Returns the step that makes the tensor, or null.
 const plan::Step* maker_of(const plan::Job& job, TensorId id) {
   if (!id.valid()) return nullptr;
   const auto found = std::ranges::find_if(
@@ -27,7 +27,7 @@ bool does(const plan::Step* step, std::string_view op) {
 
 bool adds_bias(const ops::OpRef& op) { return op->epilogue == ops::Epilogue::kBias; }
 
-/// x weight^T, with a bias where it has one.
+/// The product x weight^T, to which a bias may be added.
 struct Product {
   TensorId x, weight, bias;
 };
@@ -57,10 +57,11 @@ bool is_zeros(const plan::Job& job, TensorId id) {
          maker->attributes.get<double>("value") == 0;
 }
 
-/// Operands of all kinds, as recurrent_operands has them. States follow, then lengths.
+/// The order of operands for all kinds of layers, as in recurrent_operands(). One or two states
+/// come last, then the lengths.
 enum : size_t { kInput, kInputWeight, kInputBias, kWeight, kBias, kState };
 
-/// A step of a layer, and what tells layers apart.
+/// The properties of a layer's step that distinguish the kinds of layers.
 struct LayerStep {
   explicit LayerStep(const StepExport& step)
       : has_cell(step.type() == "LSTM"),
@@ -74,13 +75,13 @@ struct LayerStep {
   int64_t units, gates;
 };
 
-/// Which gate of ours is the i-th of ONNX.
+/// Returns for each gate of ONNX its index in the order of flow.
 Integers order_of(const LayerStep& layer) {
   if (layer.has_cell) return {0, 3, 1, 2};
   return layer.resets ? Integers{1, 0, 2} : Integers{0};
 }
 
-/// The rows of a weight or bias, gate by gate in ONNX's order.
+/// Reorders the rows of a weight or bias to ONNX's order of gates.
 std::string ordered(StepExport& step, const LayerStep& layer, const std::string& name) {
   if (layer.gates == 1) return name;
   Strings parts;
@@ -91,7 +92,7 @@ std::string ordered(StepExport& step, const LayerStep& layer, const std::string&
   return step.node("Concat", parts, {{"axis", 0}});
 }
 
-/// With a first axis of 1, the only direction.
+/// Adds a first axis of 1 for the only direction.
 std::string one_direction(StepExport& step, const std::string& name) {
   return name.empty() ? name : step.node("Unsqueeze", {name, step.vector({0})});
 }
@@ -100,7 +101,8 @@ std::string weight(StepExport& step, const LayerStep& layer, size_t operand) {
   return one_direction(step, ordered(step, layer, step.in(operand).name));
 }
 
-/// Those of the input, then those of the state; zeros where there are none.
+/// Returns the biases of the input, then those of the state. A missing bias is zeros if the other
+/// one exists.
 std::string biases(StepExport& step, const LayerStep& layer) {
   const std::string &of_input = step.in(kInputBias).name, &own = step.in(kBias).name;
   if (own.empty() && of_input.empty()) return "";
@@ -112,7 +114,7 @@ std::string biases(StepExport& step, const LayerStep& layer) {
   return one_direction(step, step.node("Concat", parts, {{"axis", 0}}));
 }
 
-/// (N T, F) as (T, N, F).
+/// Reshapes (N T, F) to (T, N, F).
 std::string sequence(StepExport& step) {
   const Shape& x = step.in(kInput).shape;
   const std::string rows =
@@ -156,9 +158,10 @@ void recurrent(StepExport& step) {
     if (step.is_read(i)) step.result("Squeeze", {outputs[i], step.vector({0})}, {}, i);
 }
 
-/// A kind of layer: where ONNX has each gate of the op, and the functions that it always has.
+/// A kind of layer: for each gate of the op its index in ONNX, and the functions that the op always
+/// has.
 struct Kind {
-  std::string_view type;  // of ONNX
+  std::string_view type;  // operator of ONNX
   std::string_view op;
   std::vector<int64_t> gates;
   std::vector<std::string> functions;
@@ -170,7 +173,7 @@ Kind kind_of(std::string_view type) {
   return {type, "rnn", {0}, {"Tanh"}};
 }
 
-/// What a node computes.
+/// The layer that a node computes.
 struct Layer {
   Kind kind;
   std::string direction;
@@ -178,13 +181,13 @@ struct Layer {
   Size steps, rows;
   bool time_first;
   bool uses_bias;
-  std::string function;  // of an RNN
+  std::string function;  // activation of an RNN
 
   int64_t all_gates() const { return std::ssize(kind.gates) * units; }
   int64_t all_units() const { return directions * units; }
 };
 
-/// The function of an RNN; others have no choice.
+/// Returns the activation of an RNN. Other kinds only support their default activations.
 std::string function_of(NodeImport& node, const Kind& kind, int64_t directions) {
   const auto* found = node.find("activations", pb::AttributeProto::STRINGS);
   if (!found) return "tanh";
@@ -194,7 +197,8 @@ std::string function_of(NodeImport& node, const Kind& kind, int64_t directions) 
   for (size_t i = 0; i < given.size(); ++i)
     if (given[i] != (rectifies ? "Relu" : kind.functions[i % kind.functions.size()]))
       refuse("other activations");
-  const bool is_default = kind.type == "RNN" && given.size() == 2;  // also of one direction
+  // Exporters may write two functions for a layer with one direction.
+  const bool is_default = kind.type == "RNN" && given.size() == 2;
   if (given.size() != count && !is_default) refuse("another number of activations");
   return rectifies ? "relu" : "tanh";
 }
@@ -241,7 +245,8 @@ Layer layer_of(NodeImport& node) {
   return layer;
 }
 
-/// The gates that start `begin` rows of `columns` elements into an array, in the op's order.
+/// Returns the gates whose rows of `columns` elements start at row `begin` of an array, in the op's
+/// order.
 Array gates_of(const Layer& layer, const Array& all, int64_t begin, int64_t columns, Shape shape) {
   Array ordered(all.dtype(), std::move(shape));
   const auto bytes_of_gate = static_cast<size_t>(layer.units * columns) * size_of(all.dtype());
@@ -275,7 +280,8 @@ Tensor transposed(NodeImport& node, const Tensor& x, const Integers& perm) {
   return node.call("transpose", {x}, {{"perm", perm}});
 }
 
-/// A state of ONNX, (directions, N, units), or with the rows first, as (N, directions units).
+/// Converts a state of ONNX, (directions, N, units) or with the rows first, to (N, directions
+/// units).
 Tensor state(NodeImport& node, const Layer& layer, int i) {
   if (!node.has(i)) return {};
   const Tensor given = node.operand(i);
@@ -283,7 +289,7 @@ Tensor state(NodeImport& node, const Layer& layer, int i) {
                       {layer.rows, fixed(layer.all_units())});
 }
 
-/// The reverse of that.
+/// Converts a state of the op back to the layout of ONNX.
 Tensor given_state(NodeImport& node, const Layer& layer, const Tensor& x) {
   const Tensor split = node.reshape(x, {layer.rows, fixed(layer.directions), fixed(layer.units)});
   return layer.time_first ? transposed(node, split, {1, 0, 2}) : split;
@@ -298,7 +304,7 @@ ops::Attributes attributes_of(NodeImport& node, const Layer& layer) {
   return attributes;
 }
 
-/// An operand that is not there has no reference; the last ones are left out.
+/// A missing operand has no reference. Missing operands at the end are omitted.
 Tensors operands_of(NodeImport& node, const Layer& layer) {
   const Tensor x = node.operand(0);
   Tensors operands = {layer.time_first ? transposed(node, x, {1, 0, 2}) : x,
@@ -308,7 +314,8 @@ Tensors operands_of(NodeImport& node, const Layer& layer) {
   return operands;
 }
 
-/// (N, T, directions units) as (T, directions, N, units), or with the rows first.
+/// Converts (N, T, directions units) to (T, directions, N, units), or to the layout with the rows
+/// first.
 Tensor given_sequence(NodeImport& node, const Layer& layer, const Tensor& x) {
   const Tensor split =
       node.reshape(x, {layer.rows, layer.steps, fixed(layer.directions), fixed(layer.units)});
@@ -369,7 +376,7 @@ std::optional<std::vector<TensorId>> recurrent_operands(const plan::Job& job,
   for (size_t i = 1; i < step.inputs.size(); ++i)
     operands.push_back(is_zeros(job, step.inputs[i]) ? TensorId() : step.inputs[i]);
   if (does(&step, "gru_steps")) return operands;
-  // The sum of both biases is added to the product.
+  // The bias of the product may be the sum of both biases. ONNX takes them separately.
   const plan::Step* sum = maker_of(job, product->bias);
   const bool both = does(sum, "add") && sum->epilogue.empty();
   if (both) operands[2] = sum->inputs[0];

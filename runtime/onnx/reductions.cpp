@@ -9,18 +9,18 @@ namespace {
 
 int64_t kept(const StepExport& step) { return step.attribute<bool>("keepdims") ? 1 : 0; }
 
-/// Only a scalar has no axes, for which ONNX would take all.
+/// Only a scalar has no axes. ONNX would reduce all axes then.
 void reduce(StepExport& step) {
   const Integers& axes = step.integers("axes");
   if (axes.empty()) return step.result("Identity", step.names());
-  // Of these, only ReduceSum has its axes as an input in opset 17.
+  // Of these operators, only ReduceSum takes its axes as an input in opset 17.
   if (step.type() == "ReduceSum")
     return step.result("ReduceSum", {step.in().name, step.vector(axes)},
                        {{"keepdims", kept(step)}});
   step.result(step.type(), step.names(), {{"axes", axes}, {"keepdims", kept(step)}});
 }
 
-/// A maximum or minimum of bools.
+/// Writes a maximum or minimum of bools.
 void reduce_bools(StepExport& step) {
   const Integers& axes = step.integers("axes");
   if (axes.empty()) return step.result("Identity", step.names());
@@ -41,8 +41,8 @@ void cumsum(StepExport& step) {
                {"reverse", step.attribute<bool>("reverse")}});
 }
 
-/// `value` with its elements `count` places along an axis further from where products begin, behind
-/// ones.
+/// Shifts the elements of `value` by `count` places along the axis, away from the end at which
+/// products begin, and fills these places with ones.
 std::string shifted(StepExport& step, const std::string& value, int64_t count) {
   const auto axis = step.attribute<int64_t>("axis");
   const auto rank = static_cast<size_t>(step.in().shape.rank());
@@ -56,8 +56,8 @@ std::string shifted(StepExport& step, const std::string& value, int64_t count) {
                              step.vector({axis})});
 }
 
-/// Opset 17 has no CumProd. Each factor doubles how many elements a product has (Hillis and Steele,
-/// 1986), so that a few nodes are enough, and zeros stay exact.
+/// Opset 17 has no CumProd. Each multiplication doubles the number of elements in a product (Hillis
+/// and Steele, 1986), so few nodes are enough, and zeros stay exact.
 void cumprod(StepExport& step) {
   const Value& x = step.in();
   const auto axis = static_cast<int>(step.attribute<int64_t>("axis"));
@@ -69,7 +69,7 @@ void cumprod(StepExport& step) {
   step.result("Identity", {product});
 }
 
-/// The second result of both losses.
+/// Writes the second result of both losses.
 void probabilities(StepExport& step) {
   if (step.is_read(1)) step.result("Softmax", {step.in(1).name}, {{"axis", -1}}, 1);
 }
@@ -106,7 +106,7 @@ Tensors cumulative(NodeImport& node) {
                      {"reverse", node.integer("reverse", 0) != 0}})};
 }
 
-/// What comes before the reduction, and behind it.
+/// The ops before and after the reduction.
 struct Steps {
   std::string_view type, before, behind;
 };
@@ -130,11 +130,11 @@ Tensors reduce(NodeImport& node) {
   return {result};
 }
 
-/// Before opset 13, axes from `axis` on are joined.
+/// Before opset 13, the axes starting with `axis` are joined to one.
 bool joins_axes(const NodeImport& node) { return node.opset() < 13; }
 
-/// Calls `along_axis(x, axis)` for an op of a vector along each axis. Before opset 13, the vector
-/// has all elements from the axis on.
+/// Calls `along_axis(x, axis)` for an op that works on vectors along an axis. Before opset 13, a
+/// vector consists of all elements of the axes starting with `axis`.
 template <typename AlongAxis>
 Tensors along_axis(NodeImport& node, AlongAxis along_axis) {
   const int axis = node.axis(node.integer("axis", joins_axes(node) ? 1 : -1)), rank = node.rank();
@@ -155,7 +155,7 @@ Tensors softmax(NodeImport& node) {
   });
 }
 
-/// One-hot codes of the largest elements along an axis.
+/// Returns one-hot codes of the largest elements along an axis.
 Tensor hot_largest(NodeImport& node, const Tensor& x, int axis) {
   const Tensor largest = node.call("argmax", {x}, {{"axis", axis}});
   node.pin({x.size(axis)});
@@ -169,7 +169,7 @@ Tensors hardmax(NodeImport& node) {
   return along_axis(node, [&](const Tensor& x, int axis) { return hot_largest(node, x, axis); });
 }
 
-/// Labels (N, ...) beside scores (N, C, ...), and weights (C) of the classes.
+/// Checks labels (N, ...) for scores (N, C, ...), and weights (C) of the classes.
 void require_classes(const NodeImport& node) {
   const Shape& scores = node.in(0).shape;
   if (scores.rank() < 2) refuse("scores without classes");
@@ -181,7 +181,7 @@ void require_classes(const NodeImport& node) {
     refuse("weights {} for {} classes", node.in(2).shape.str(), scores[1]);
 }
 
-/// Classes along axis 1, the last one here.
+/// Moves the classes from axis 1 to the last axis.
 Tensor with_classes_last(NodeImport& node, const Tensor& scores) {
   const int rank = scores.shape.rank();
   if (rank == 2) return scores;

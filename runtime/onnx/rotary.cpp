@@ -12,12 +12,12 @@
 namespace flow::onnx {
 namespace {
 
-/// Cosines and sines of the angles by which pairs turn.
+/// The cosines and sines of the angles by which pairs are rotated.
 struct Turns {
   std::string cos, sin;
 };
 
-/// Constants of positions 0, 1, ...
+/// Returns constants for the positions 0, 1, ...
 Turns turns_of_places(StepExport& step, const std::vector<double>& frequencies) {
   const Value& x = step.in(0);
   const int64_t length = x.shape[x.shape.rank() - 2];
@@ -34,8 +34,8 @@ Turns turns_of_places(StepExport& step, const std::vector<double>& frequencies) 
   return {step.constant(cos.view()), step.constant(sin.view())};
 }
 
-/// Of the operand, (T) or (N, T), with an axis of 1 for each that x has besides. Angles are
-/// float64.
+/// Computes the rotations for an operand with positions, (T) or (N, T), which gets an axis of 1 for
+/// each further axis of x. The angles are float64.
 Turns turns_of_positions(StepExport& step, const std::vector<double>& frequencies) {
   const Value &x = step.in(0), &positions = step.in(1);
   std::vector<int64_t> column(static_cast<size_t>(x.shape.rank()), 1);
@@ -50,7 +50,7 @@ Turns turns_of_positions(StepExport& step, const std::vector<double>& frequencie
       step.reshape(step.cast(positions.name, positions.dtype, DType::kFloat64),
                    Shape(std::move(column)), batch_axis);
   const std::string angles = step.node("Mul", {places, step.numbers(frequencies, DType::kFloat64)});
-  // Without whole turns, since runtimes know cosines of float32 alone.
+  // Whole turns are subtracted, because runtimes only support cosines of float32.
   const std::string turn = step.number(2 * std::numbers::pi, DType::kFloat64);
   const std::string turns = step.node("Floor", {step.node("Div", {angles, turn})});
   const std::string rest = step.cast(step.node("Sub", {angles, step.node("Mul", {turns, turn})}),
@@ -58,7 +58,7 @@ Turns turns_of_positions(StepExport& step, const std::vector<double>& frequencie
   return {step.node("Cos", {rest}), step.node("Sin", {rest})};
 }
 
-/// Elements of the last axis.
+/// Takes a range of elements of the last axis.
 std::string features(StepExport& step, int64_t first, int64_t end, int64_t by = 1) {
   return step.node("Slice", {step.in(0).name, step.vector({first}), step.vector({end}),
                              step.vector({-1}), step.vector({by})});
@@ -91,12 +91,12 @@ void rope(StepExport& step) {
   step.result("Concat", parts, last);
 }
 
-/// Elements of the last axis of four.
+/// Takes a range of elements of the last of four axes.
 Tensor last_slice(NodeImport& node, const Tensor& x, int64_t from, int64_t to, int64_t step) {
   return node.call("slice", {x}, {{"index", fmt::format("[:, :, :, {}:{}:{}]", from, to, step)}});
 }
 
-/// Turns pairs of elements by angles whose cosines and sines are given.
+/// Rotates pairs of elements by angles whose cosines and sines are operands.
 Tensors rotary_embedding(NodeImport& node) {
   node.pin_shapes();
   const Tensor x = as_heads(node, node.operand(0), node.integer("num_heads", 0));

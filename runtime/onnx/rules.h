@@ -1,4 +1,4 @@
-// Operators of ONNX and ops of flow, in both directions.
+// The rules that map operators of ONNX to ops of flow, and back.
 #pragma once
 
 #include <span>
@@ -10,25 +10,26 @@
 
 namespace flow::onnx {
 
-/// Writes the nodes of a step.
+/// A function that writes the nodes of a step.
 using StepWriter = void (*)(StepExport& step);
-/// Makes entries of a node; its outputs.
+/// A function that makes entries of a node and returns the node's outputs.
 using NodeReader = Tensors (*)(NodeImport& node);
 
-// Of rules, which have no names for their members.
+// Names for values of members in rules, whose initializers do not name the members.
 inline constexpr bool kBroadcasts = true, kWidens = true;
 
-/// An op, or an operator, may have several rules, of which one alone writes it, or reads it.
+/// A rule for an op and an operator. An op or an operator may occur in several rules, but only one
+/// of them writes the op, and only one reads the operator.
 struct Rule {
-  std::string_view op;    // of flow; where several operators have one reader, what it makes
-  std::string_view type;  // of ONNX; where several ops have one writer, what it makes
+  std::string_view op;    // op of flow; a reader that several operators share makes this op
+  std::string_view type;  // operator of ONNX; a writer that several ops share makes this operator
   StepWriter write = nullptr;
   NodeReader read = nullptr;
-  bool broadcasts = false;  // all operands, to the result
-  /// Runtimes lack the operator for integers of 8 bits: they are int32 for it. What is cast back
-  /// has wrapped around alike.
+  bool broadcasts = false;  // all operands broadcast to the result
+  /// Runtimes lack the operator for 8-bit integers, which are therefore cast to int32. Casting the
+  /// result back wraps around in the same way.
   bool widens = false;
-  bool takes_product = false;  // its operands are those of recurrent_operands
+  bool takes_product = false;  // operands are those of recurrent_operands
 };
 
 std::span<const Rule> arithmetic_rules();
@@ -48,10 +49,10 @@ std::span<const Rule> rotary_rules();
 std::span<const Rule> shape_rules();
 std::span<const Rule> window_rules();
 
-/// All of them.
+/// Returns all rules.
 const std::vector<Rule>& all_rules();
 
-/// The outputs of a node: entries, or constants where all of its operands are.
+/// Returns the outputs of a node: entries, or constants if all of its operands are constants.
 Tensors read(const Rule& rule, NodeImport& node);
 
 }  // namespace flow::onnx

@@ -43,13 +43,13 @@ void split(StepExport& step) {
   step.results("Split", {step.in().name, step.vector(sizes)}, sizes.size(), {{"axis", axis}});
 }
 
-/// The inputs of Slice; axes that are taken whole are left out.
+/// The inputs of Slice. Axes that are taken as a whole are omitted.
 struct Cut {
   Integers starts, ends, axes, steps;
   bool empty() const { return axes.empty(); }
 };
 
-/// ONNX says by a number below all indices that a slice with a negative step reaches the first
+/// An end below all indices, which in ONNX lets a slice with a negative step include the first
 /// element.
 constexpr int64_t kBelowAll = std::numeric_limits<int32_t>::min();
 
@@ -98,7 +98,7 @@ void flip(StepExport& step) {
                         step.vector(last)});
 }
 
-/// An extent of 1 keeps that of the operand: the batch stays what it is.
+/// In Expand, an extent of 1 keeps that of the operand, so the batch keeps its size.
 void broadcast_to(StepExport& step) {
   const Value &x = step.in(), &y = step.out();
   if (x.batch_axis == ops::kBatchReduced) step.fix_batch();
@@ -107,12 +107,13 @@ void broadcast_to(StepExport& step) {
   step.result("Expand", {x.name, step.vector(extents)});
 }
 
-/// Is operand i a constant that no entry has read?
+/// Returns true if operand i is a constant that no entry has read.
 bool is_unread_constant(const NodeImport& node, int i = 0) {
   return node.in(i).value && node.in(i).reference.kind == Reference::Kind::kNone;
 }
 
-/// The extents with what a -1 stands for. Unsupported where the elements do not fill them.
+/// Returns the extents with -1 replaced by its value. Throws Unsupported if they do not match the
+/// number of elements.
 Shape filled(Integers asked, const Shape& shape) {
   const auto open = std::ranges::find(asked, -1);
   if (open != asked.end()) *open = 1;
@@ -161,7 +162,8 @@ Tensors transpose(NodeImport& node) {
                     {{"perm", node.integers("perm").value_or(Integers())}})};
 }
 
-/// Rows of a constant; exporters cut weights of layers in parts, and join them in another order.
+/// Returns rows of a constant, because exporters split weights of layers and join their parts in
+/// another order.
 Array taken_rows(const Array& array, const Integers& rows) {
   std::vector<int64_t> extents = array.shape().extents();
   const size_t row = array.bytes().size() / static_cast<size_t>(extents[0]);
@@ -173,7 +175,8 @@ Array taken_rows(const Array& array, const Integers& rows) {
   return taken;
 }
 
-/// Are all operands constants that no entry has read, with the shape of the first but for axis 0?
+/// Returns true if all operands are constants that no entry has read and differ in shape only along
+/// axis 0.
 bool are_constant_rows(const NodeImport& node) {
   const auto row_of = [&](int i) {
     return Shape({node.in(i).shape.begin() + 1, node.in(i).shape.end()});
@@ -186,7 +189,7 @@ bool are_constant_rows(const NodeImport& node) {
   return node.inputs() > 0;
 }
 
-/// Constants one behind the other.
+/// Concatenates constants along axis 0.
 Tensor joined_rows(const NodeImport& node) {
   std::vector<int64_t> extents = node.in(0).shape.extents();
   uint64_t bytes = 0;
@@ -219,7 +222,8 @@ Tensors concat(NodeImport& node) {
   return {made};
 }
 
-/// Parts of which some are empty: constants, which Concat leaves out.
+/// Splits a tensor into parts of which some are empty. Empty parts are constants, which Concat
+/// omits.
 Tensors parts_with_empty(NodeImport& node, int axis, const Integers& sizes) {
   const Tensor x = node.operand(0);
   node.pin_shapes();
@@ -254,13 +258,13 @@ Tensors split(NodeImport& node) {
                     static_cast<size_t>(parts));
 }
 
-/// One bound of a range, as an index writes it.
+/// Returns a bound of a range in the syntax of an index.
 std::string bound_text(const NodeImport& node, Size bound) {
   bound.value = std::clamp(bound.value, -kFar, kFar);
   return node.part_text(bound);
 }
 
-/// How much a range takes of an axis.
+/// Returns the number of elements that a range takes of an axis.
 Size taken_size(const Size& all, const Size& start, const Size& end, int64_t step) {
   if (step == 1 && start.is_fixed() && start.value == 0) {
     if (end.is_fixed() && end.value >= kFar) return all;
@@ -319,7 +323,7 @@ Tensors slice(NodeImport& node) {
   return {part};
 }
 
-/// In another shape of the same elements, by an op that says how.
+/// Returns the same elements in another shape, by an op for this purpose.
 Tensors view(NodeImport& node, std::string_view op, const Integers& axes, const Sizes& extents,
              int batch_axis) {
   if (is_unread_constant(node))
@@ -347,7 +351,8 @@ Tensors squeeze(NodeImport& node) {
     axes = sorted_axes(node, *given, shape.rank());
   else
     for (int axis = 0; axis < shape.rank(); ++axis) {
-      node.pin({node.in(0).size(axis)});  // an axis of 1 may be longer, and another one 1
+      // With other sizes, another set of axes could have extent 1.
+      node.pin({node.in(0).size(axis)});
       if (shape[axis] == 1) axes.push_back(axis);
     }
   if (axes.empty()) return {node.in(0)};
@@ -380,7 +385,8 @@ Tensors unsqueeze(NodeImport& node) {
 
 Tensors tile(NodeImport& node) { return {node.tile(node.operand(0), node.elements(1))}; }
 
-/// The copies that make an axis as long as asked. It is 1, or as long already.
+/// Returns the number of copies that extend an axis to the requested extent. The axis has extent 1
+/// or the requested extent.
 Size copies_of(const NodeImport& node, const Size& extent, const Size& asked) {
   if (asked.value < 1) refuse("an extent of {}", asked.value);
   if (are_same(extent, asked) || (asked.is_fixed() && asked.value == 1)) return fixed(1);
@@ -391,7 +397,7 @@ Size copies_of(const NodeImport& node, const Size& extent, const Size& asked) {
   return fixed(extent.value == 1 ? asked.value : 1);
 }
 
-/// Along axes of size 1, copies; leading axes are added.
+/// Copies along axes of size 1, and adds leading axes.
 Tensors expand(NodeImport& node) {
   const Sizes asked = node.elements(1);
   if (asked.size() > size_t{ops::kMaxRank}) refuse("too many dimensions");

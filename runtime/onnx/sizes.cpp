@@ -12,10 +12,11 @@
 namespace flow::onnx {
 namespace {
 
-/// A longer expression is none: sums of sums double at each step.
+/// The most characters of an expression. A longer one is dropped, because sums of sums double their
+/// length at each step.
 constexpr size_t kLongestText = 160;
 
-/// The lowest result, where it follows from those of the operands.
+/// Returns the lowest possible result, if it follows from the lowest values of the operands.
 int64_t least_of(std::string_view type, const Size& a, const Size& b) {
   const int64_t x = a.is_fixed() ? a.value : a.least, y = b.is_fixed() ? b.value : b.least;
   int64_t sum = 0;
@@ -31,15 +32,15 @@ int64_t least_of(std::string_view type, const Size& a, const Size& b) {
   return kUnknown;
 }
 
-/// As an operand of an expression.
+/// Returns a size as an operand of an expression.
 std::string operand_text(const Size& size) {
   if (size.is_fixed())
     return size.value < 0 ? fmt::format("({})", size.value) : std::to_string(size.value);
   return is_name(size.text) ? size.text : "(" + size.text + ")";
 }
 
-/// An expression, where flow has one: it divides and takes remainders of negative numbers
-/// otherwise.
+/// Returns an expression of flow, or an empty text if there is none. Division and remainder of
+/// negative numbers differ in flow.
 std::string text_of(std::string_view type, const Size& a, const Size& b) {
   const int64_t x = a.is_fixed() ? a.value : a.least, y = b.is_fixed() ? b.value : b.least;
   const std::string first = operand_text(a), second = operand_text(b);
@@ -54,7 +55,7 @@ std::string text_of(std::string_view type, const Size& a, const Size& b) {
   return text.size() > kLongestText ? "" : text;
 }
 
-/// The operand that the result is, or a number that it always is.
+/// Returns the operand that equals the result, or the number that the result always is.
 std::optional<Size> simplified(std::string_view type, const Size& a, const Size& b) {
   const auto is = [](const Size& size, int64_t value) {
     return size.is_fixed() && size.value == value;
@@ -74,7 +75,7 @@ std::optional<Size> simplified(std::string_view type, const Size& a, const Size&
   return {};
 }
 
-/// A comparison that has one result at every size.
+/// Decides a comparison that has the same result at every size.
 std::optional<Size> decided(std::string_view type, const Size& a, const Size& b) {
   const bool equal = are_same(a, b);
   const bool above = b.is_fixed() && a.least > b.value, below = a.is_fixed() && b.least > a.value;
@@ -141,7 +142,7 @@ std::optional<int64_t> computed(std::string_view type, int64_t a, int64_t b) {
   if (type == "Abs" && a != kUnknown) return std::abs(a);
   if (type == "Div" && b != 0 && b != -1) return a / b;
   if (type == "Mod" && b != 0 && b != -1) {
-    const int64_t rest = a % b;  // has b's sign
+    const int64_t rest = a % b;  // C++ gives it the sign of a
     return rest != 0 && (rest < 0) != (b < 0) ? rest + b : rest;
   }
   if (type == "Max") return std::max(a, b);

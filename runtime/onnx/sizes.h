@@ -1,4 +1,4 @@
-// Whole numbers that follow from sizes of a model's dimensions, and what they are at other sizes.
+// Whole numbers that depend on sizes of a model's dimensions, and their values at other sizes.
 #pragma once
 
 #include <algorithm>
@@ -12,54 +12,57 @@
 
 namespace flow::onnx {
 
-/// A whole number. One that follows from variables has a value at the import, and others at probes:
-/// imports with other sizes, the same ones for all numbers.
+/// A whole number. If it depends on variables, it has a value at the import and values at probes.
+/// Probes are imports with other sizes, and are the same for all numbers.
 struct Size {
   int64_t value = 0;
-  std::string text = {};                 // as an expression of variables; "": none, or no variables
-  std::set<std::string> variables = {};  // that it follows from
-  int64_t least = std::numeric_limits<int64_t>::min();  // it is never below this
-  std::vector<int64_t> probes = {};                     // its value at each probe
+  // An expression of variables; empty if there is none, or if the number depends on no variables.
+  std::string text = {};
+  std::set<std::string> variables = {};                 // variables on which it depends
+  int64_t least = std::numeric_limits<int64_t>::min();  // lower bound of all its values
+  std::vector<int64_t> probes = {};                     // value at each probe
 
   bool is_fixed() const { return variables.empty(); }
-  /// Is it a number or an expression?
+  /// Returns true if the size is a number or has an expression.
   bool has_text() const { return is_fixed() || !text.empty(); }
 };
 
 using Sizes = std::vector<Size>;
 
-/// The value at a probe that is not known.
+/// The value at a probe at which it is unknown.
 inline constexpr int64_t kUnknown = std::numeric_limits<int64_t>::min();
 
 Size fixed(int64_t value);
 Sizes fixed(const std::vector<int64_t>& values);
 std::vector<int64_t> values_of(const Sizes& sizes);
 bool are_fixed(const Sizes& sizes);
-/// Adds what the sizes follow from.
+/// Adds the variables on which the sizes depend.
 void add_variables(std::set<std::string>& to, const Sizes& sizes);
 int64_t at_probe(const Size& size, size_t probe);
 
-/// Are both the same at every size?
+/// Returns true if both are equal at every size.
 bool are_same(const Size& a, const Size& b);
 
-/// What an operator of ONNX computes of two integers, or of one and itself; nothing where that is
-/// not one, or flow does not know the operator.
+/// Returns the result of an ONNX operator for two integers, where an operator with one operand
+/// ignores `b`. Returns nothing if the result is not an integer, or if flow does not know the
+/// operator.
 std::optional<int64_t> computed(std::string_view type, int64_t a, int64_t b);
-/// The same of sizes.
+/// Returns the result of an operator for sizes.
 std::optional<Size> computed(std::string_view type, const Size& a, const Size& b);
-/// A size that `of` computes from the values of others, and that has no expression.
+/// Returns a size without an expression, which `of` computes from the values of other sizes.
 template <typename Function>
 std::optional<Size> without_text(const Sizes& sizes, Function of);
-/// One of two, by a condition.
+/// Returns one of two sizes, depending on a condition.
 Size chosen(const Size& condition, const Size& a, const Size& b);
-/// The product of some, divided by that of others. REQUIRES: both products fit, the divisor is not
-/// 0.
+/// Returns the product of `above` divided by the product of `below`. REQUIRES: both products fit in
+/// 64 bits, and the divisor is not 0.
 Size quotient(const Sizes& above, const Sizes& below);
 inline Size product(const Sizes& sizes) { return quotient(sizes, {}); }
 
-/// As a job file has it: "4", "$batch" or "$(2 * seq)". REQUIRES: it has text.
+/// Returns the size in the syntax of a job file: "4", "$batch" or "$(2 * seq)". REQUIRES: it has
+/// text.
 std::string job_text(const Size& size);
-/// The same inside of text.
+/// Returns the size in the syntax for use inside a longer text.
 std::string inner_text(const Size& size);
 
 template <typename Function>

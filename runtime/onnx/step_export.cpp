@@ -1,4 +1,4 @@
-// Nodes and initializers of a graph, and nodes of a step.
+// Writes the nodes and initializers of a graph, and the nodes of a step.
 #include "runtime/onnx/step_export.h"
 
 #include <fmt/format.h>

@@ -1,5 +1,5 @@
-// One step of a plan, or an op fused onto one, as the functions see it that write its nodes, and
-// the graph of ONNX to which they add them.
+// A step of a plan, or an op that is fused onto a step, with the functions that write its nodes,
+// and the graph of ONNX to which they are added.
 #pragma once
 
 #include <cstdint>
@@ -28,26 +28,26 @@ using NodeAttributes = std::vector<NodeAttribute>;
 
 class GraphWriter {
  public:
-  /// The graph outlives this.
+  /// The graph must outlive this object.
   explicit GraphWriter(pb::GraphProto& graph) : graph_(graph) {}
 
-  /// A name that nothing has: `wanted`, or that with a number.
+  /// Returns an unused name: `wanted`, or `wanted` with a number.
   std::string fresh(std::string_view wanted);
-  /// Adds a node behind the others.
+  /// Appends a node.
   void node(std::string_view type, const std::vector<std::string>& inputs,
             const std::vector<std::string>& outputs, const NodeAttributes& attributes = {});
   void initializer(const std::string& name, const ArrayView& array);
-  /// The name of an initializer of this value, which may have other readers.
+  /// Returns the name of an initializer with this value, which other nodes may read, too.
   std::string constant(const ArrayView& array);
 
  private:
   pb::GraphProto& graph_;
   std::set<std::string, std::less<>> names_;
-  /// By dtype, extents and bytes.
+  /// The names of initializers, indexed by dtype, extents and bytes.
   std::map<std::tuple<DType, std::vector<int64_t>, std::string>, std::string> constants_;
 };
 
-/// A tensor, by the name that it has in the graph of ONNX.
+/// A tensor, with its name in the ONNX graph.
 struct Value {
   std::string name;
   DType dtype;
@@ -55,16 +55,17 @@ struct Value {
   int batch_axis = ops::kNoBatch;
 };
 
-/// What all steps of a job have in common.
+/// The state that all steps of a job share.
 struct ExportState {
   GraphWriter graph;
-  /// Why the model takes only batches of the job's size; empty: it takes any.
+  /// The reason why the model only accepts batches of the job's size. It is empty if the model
+  /// accepts any size.
   std::string fixed_batch = {};
 };
 
 class StepExport {
  public:
-  /// A result that nobody reads has no name.
+  /// A result that no step reads has no name.
   StepExport(ExportState& state, std::string name, std::string_view type,
              const ops::Attributes& attributes, std::vector<Value> operands,
              std::vector<Value> results)
@@ -75,11 +76,11 @@ class StepExport {
         operands_(std::move(operands)),
         results_(std::move(results)) {}
 
-  /// The operator that the rule names.
+  /// Returns the operator that the rule names.
   std::string_view type() const { return type_; }
   size_t operands() const { return operands_.size(); }
   const Value& in(size_t i = 0) const { return operands_[i]; }
-  /// The names of all operands.
+  /// Returns the names of all operands.
   std::vector<std::string> names() const;
   size_t results() const { return results_.size(); }
   const Value& out(size_t i = 0) const { return results_[i]; }
@@ -90,55 +91,56 @@ class StepExport {
     return attributes_.get<T>(name);
   }
   const Integers& integers(std::string_view name) const { return attribute<Integers>(name); }
-  /// A number as ONNX has it.
+  /// Returns a number attribute as float32, which is the type of ONNX's attributes.
   float float32(std::string_view name) const { return static_cast<float>(attribute<double>(name)); }
-  /// The attribute `padding`, top, bottom, left, right, as ONNX has it: all starts before all ends.
+  /// Returns the attribute `padding` (top, bottom, left, right) in the order of ONNX: all starts
+  /// before all ends.
   std::vector<int64_t> pads() const;
 
-  /// Adds a node on the way to the result; the name of its output.
+  /// Adds an intermediate node and returns the name of its output.
   std::string node(std::string_view type, const std::vector<std::string>& inputs,
                    const NodeAttributes& attributes = {});
-  /// Adds a node with `count` outputs, on the way to results.
+  /// Adds an intermediate node with `count` outputs.
   std::vector<std::string> nodes(std::string_view type, const std::vector<std::string>& inputs,
                                  size_t count, const NodeAttributes& attributes = {});
   /// Adds the node that makes result i.
   void result(std::string_view type, const std::vector<std::string>& inputs,
               const NodeAttributes& attributes = {}, size_t i = 0);
   bool is_read(size_t i) const { return i < results_.size() && !results_[i].name.empty(); }
-  /// Adds the node that makes all results, `count` of them.
+  /// Adds the node that makes all `count` results.
   void results(std::string_view type, const std::vector<std::string>& inputs, size_t count,
                const NodeAttributes& attributes = {});
 
-  /// A scalar of that dtype.
+  /// Returns the name of a scalar of this dtype.
   std::string number(double value, DType dtype);
-  /// One of operand 0's dtype.
+  /// Returns the name of a scalar of operand 0's dtype.
   std::string number(double value) { return number(value, in().dtype); }
-  /// A vector of that dtype.
+  /// Returns the name of a vector of this dtype.
   std::string numbers(const std::vector<double>& values, DType dtype);
-  /// A vector of int64.
+  /// Returns the name of a vector of int64.
   std::string vector(const std::vector<int64_t>& values);
   std::string constant(const ArrayView& array) { return state_.graph.constant(array); }
-  /// `name`, cast to a dtype, unless it is `from` already.
+  /// Returns `name` cast from `from` to `to`, or `name` itself if the dtypes are equal.
   std::string cast(const std::string& name, DType from, DType to);
 
-  /// For the input "shape" of Reshape: the extents, with -1 for the batch.
+  /// Returns the input "shape" of Reshape: the extents, with -1 for the batch.
   std::string reshaping(const Shape& shape, int batch_axis);
-  /// The value in another shape. `batch_axis`: of that shape.
+  /// Reshapes a value. `batch_axis` is that of the new shape.
   std::string reshape(const std::string& value, const Shape& shape, int batch_axis);
-  /// A vector along `axis` of a tensor of that rank: [C] as [C, 1, 1].
+  /// Reshapes a vector to extend along `axis` of a tensor with this rank: [C] becomes [C, 1, 1].
   std::string along(const std::string& vector, int axis, int rank);
-  /// The value with its last two axes exchanged.
+  /// Exchanges the last two axes of a value.
   std::string transposed(const std::string& name, int rank);
 
-  /// The model takes only batches of the job's size.
+  /// Limits the model to batches of the job's size.
   void fix_batch();
-  /// Does so where operand i broadcasts to the result, is not of the batch, and yet has as many
-  /// rows. `inner`: last axes that do not broadcast.
+  /// Calls fix_batch() if operand i broadcasts to the result and is not part of the batch, but has
+  /// as many rows. `inner` is the number of last axes that do not broadcast.
   void fix_batch_of_constant(size_t i, int inner = 0);
-  /// Does so where rows of the batch stand beside rows that are not.
+  /// Calls fix_batch() if some operands have rows of the batch and others do not.
   void fix_mixed_batch();
-  /// Does so where the extents of what is made of `x` are known only if rows of the batch are one
-  /// of them.
+  /// Calls fix_batch() if the extents of a result computed from `x` are only known if one of them
+  /// is the number of rows in the batch.
   void need_batch_axis(const Value& x, int batch_axis);
 
  private:
@@ -149,12 +151,13 @@ class StepExport {
   std::vector<Value> operands_, results_;
 };
 
-/// Writes an operator of ONNX that is the op.
+/// Writes the ONNX operator that corresponds to the op.
 inline void direct(StepExport& step) { step.result(step.type(), step.names()); }
 
-/// What ONNX's operator reads in the place of `step`: the input (N T, F), its weight and bias,
-/// weight and bias of the state, initial states, and lengths where the step has them. An invalid
-/// id: no bias, or zeros. Nothing if something else makes the gates.
+/// Returns the operands that ONNX's operator reads in place of those of `step`: the input (N T, F),
+/// its weight and bias, the weight and bias of the state, initial states, and lengths if the step
+/// has them. An invalid id means no bias, or zeros. Returns nothing if the gates are not computed
+/// in this form.
 std::optional<std::vector<plan::TensorId>> recurrent_operands(const plan::Job& job,
                                                               const plan::Step& step);
 

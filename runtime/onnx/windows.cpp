@@ -20,7 +20,7 @@ NodeAttributes window_attributes(const StepExport& step) {
 
 void convolution(StepExport& step) { step.result("Conv", step.names(), window_attributes(step)); }
 
-/// The gradient of a convolution with respect to its input.
+/// Writes the gradient of a convolution with respect to its input.
 void transposed_convolution(StepExport& step) {
   const Shape &x = step.in(0).shape, &weight = step.in(1).shape;
   const Integers& padding = step.integers("padding");
@@ -43,17 +43,17 @@ void pool(StepExport& step) {
                {"pads", step.pads()}});
 }
 
-/// No stride, pad or dilation is larger: sums of their products are far from overflow.
+/// The largest stride, pad or dilation. Sums of their products cannot overflow.
 constexpr int64_t kMostStep = int64_t{1} << 24;
 
-/// Windows over one to three dimensions, as ONNX has them.
+/// Windows over one to three dimensions, as ONNX describes them.
 struct Windows {
   Integers size, strides, dilations;
-  std::string automatic;  // auto_pad
+  std::string automatic;  // the attribute auto_pad
   Integers pads;          // [starts..., ends...]
 
   size_t dimensions() const { return size.size(); }
-  /// "1d", "2d", "3d"
+  /// Returns "1d", "2d" or "3d".
   std::string suffix() const { return fmt::format("{}d", dimensions()); }
 };
 
@@ -83,7 +83,7 @@ Windows windows_of(NodeImport& node, Integers size, size_t most_dimensions) {
   return windows;
 }
 
-/// How many windows fit along dimension i of an input of that extent.
+/// Returns the number of windows along dimension i of an input with this extent.
 int64_t windows_along(const Windows& windows, size_t i, int64_t extent) {
   const int64_t stride = windows.strides[i];
   if (windows.automatic.starts_with("SAME")) return (extent + stride - 1) / stride;
@@ -108,7 +108,7 @@ ops::Attribute padding_of(const Windows& windows) {
   return pairs;
 }
 
-/// [N, channels, windows...]
+/// Returns the shape [N, channels, windows...].
 Shape windowed(const Windows& windows, const Tensor& x, int64_t channels) {
   Integers extents = {x.shape[0], channels};
   for (size_t i = 0; i < windows.dimensions(); ++i)
@@ -116,7 +116,7 @@ Shape windowed(const Windows& windows, const Tensor& x, int64_t channels) {
   return Shape(std::move(extents));
 }
 
-/// A result of windows of x, with the sizes of its axes.
+/// Gives a result of windows over x the sizes of its axes.
 Tensor sized(Tensor made, const Windows& windows, const Tensor& x) {
   if (x.sizes.empty()) return made;
   made.sizes = fixed(made.shape.extents());
@@ -130,7 +130,7 @@ Tensor sized(Tensor made, const Windows& windows, const Tensor& x) {
   return made;
 }
 
-/// The weight, a constant with that many dimensions, and the bias.
+/// Returns the weight, which is a constant with `rank` dimensions, and the bias.
 std::map<std::string, Array> weights_of(NodeImport& node, int rank) {
   std::map<std::string, Array> weights = {{"weight", node.value(1)}};
   if (node.in(1).shape.rank() != rank)
@@ -139,7 +139,7 @@ std::map<std::string, Array> weights_of(NodeImport& node, int rank) {
   return weights;
 }
 
-/// A bias has one element for each filter.
+/// Checks that the bias has one element for each filter.
 void require_bias(const std::map<std::string, Array>& weights, int64_t filters) {
   const auto bias = weights.find("bias");
   if (bias != weights.end() && bias->second.shape() != Shape{filters})
@@ -152,7 +152,7 @@ Integers window_size(NodeImport& node) {
   return weight.rank() < 3 ? Integers() : weight.from(2).extents();
 }
 
-/// What convolutions of both directions have in common.
+/// Returns the attributes that convolutions in both directions share.
 ops::Attributes convolution_attributes(const NodeImport& node, const Windows& windows,
                                        int64_t filters, int64_t groups) {
   return {{"filters", filters},
@@ -180,7 +180,8 @@ Tensors convolution(NodeImport& node) {
                 windows, x)};
 }
 
-/// What an input of that extent reaches, with output padding, before pads are cut off.
+/// Returns the extent that a transposed convolution covers, with output padding, before pads are
+/// cut off.
 int64_t reach_of(const Windows& windows, size_t i, int64_t extent, int64_t added) {
   return (extent - 1) * windows.strides[i] + windows.dilations[i] * (windows.size[i] - 1) + 1 +
          added;
@@ -228,7 +229,8 @@ Tensors transposed_convolution(NodeImport& node) {
   return {made};
 }
 
-/// Where elements of the image end along each dimension, behind padding at its start.
+/// Returns where the elements of the image end along each dimension, counted from the start of its
+/// padding.
 Integers ends_of(const Windows& windows, const Shape& shape) {
   Integers ends;
   for (size_t i = 0; i < windows.dimensions(); ++i)
@@ -236,7 +238,8 @@ Integers ends_of(const Windows& windows, const Shape& shape) {
   return ends;
 }
 
-/// Pads for a last window that reaches over the end, unless it starts behind `ends`, in padding.
+/// Adds pads for a last window that extends past the end, unless it starts in the padding, after
+/// `ends`.
 void reach_end(Windows& windows, const Shape& shape, const Integers& ends) {
   if (windows.automatic != "NOTSET") return;
   for (size_t i = 0; i < windows.dimensions(); ++i) {
@@ -249,7 +252,7 @@ void reach_end(Windows& windows, const Shape& shape, const Integers& ends) {
   }
 }
 
-/// Images with zeros around them, which count in a mean.
+/// Pads images with zeros, which count in a mean.
 Tensor padded(NodeImport& node, const Tensor& x, Windows& windows) {
   if (are_all(windows.pads, 0)) return x;
   Integers pairs(4, 0);
@@ -259,7 +262,7 @@ Tensor padded(NodeImport& node, const Tensor& x, Windows& windows) {
   return node.call("pad", {x}, {{"paddings", pairs}, {"mode", "constant"}, {"value", 0.0}});
 }
 
-/// Pools are of floats, which hold all integers of 8 bits.
+/// Pools require floats, which represent all 8-bit integers exactly.
 Tensor as_floats(NodeImport& node) {
   const Tensor x = node.operand(0);
   if (node.is_float()) return x;
@@ -267,7 +270,8 @@ Tensor as_floats(NodeImport& node) {
   return node.cast(x, node.compute_dtype());
 }
 
-/// Where the windows along a dimension lie: padding on both sides of the input, and their number.
+/// The positions of windows along a dimension: padding on both sides of the input, and the number
+/// of windows.
 struct Reach {
   int64_t begin, end, count;
 };
@@ -277,7 +281,7 @@ Reach reach_along(NodeImport& node, const Windows& windows, size_t i, int64_t ex
   const int64_t span = windows.dilations[i] * (windows.size[i] - 1) + 1;
   const bool rounds_up = node.integer("ceil_mode", 0) != 0;
   if (windows.automatic.starts_with("SAME")) {
-    if (windows.dilations[i] != 1)  // ONNX Runtime makes fewer windows than ONNX says
+    if (windows.dilations[i] != 1)  // ONNX Runtime has fewer windows than ONNX specifies
       refuse("auto_pad of windows with holes (dilations)");
     const int64_t count = (extent + stride - 1) / stride;
     const int64_t total = std::max<int64_t>((count - 1) * stride + span - extent, 0);
@@ -290,12 +294,13 @@ Reach reach_along(NodeImport& node, const Windows& windows, size_t i, int64_t ex
   const int64_t room = extent + begin + end - span;
   if (room < 0) refuse("windows of {} over {} elements", span, extent);
   int64_t count = room / stride + 1;
-  const bool starts_inside = count * stride < extent + begin;  // the one behind these
+  // True if the next window would start inside the input or the padding before it.
+  const bool starts_inside = count * stride < extent + begin;
   if (rounds_up && room % stride != 0 && starts_inside) ++count;
   return {begin, end, count};
 }
 
-/// The pads that auto_pad stands for.
+/// Replaces auto_pad with the pads that it stands for.
 void write_pads(NodeImport& node, Windows& windows, const Shape& shape) {
   if (windows.automatic != "SAME_LOWER" && windows.automatic != "SAME_UPPER") return;
   for (size_t i = 0; i < windows.dimensions(); ++i) {
@@ -306,7 +311,7 @@ void write_pads(NodeImport& node, Windows& windows, const Shape& shape) {
   windows.automatic = "NOTSET";
 }
 
-/// Where in padded input the elements of all windows along a dimension are.
+/// Returns the positions in the padded input of the elements of all windows along a dimension.
 Integers elements_of(const Windows& windows, size_t i, int64_t count) {
   if (count > kMostStep / windows.size[i])
     refuse("{} windows of {} elements", count, windows.size[i]);
@@ -317,7 +322,8 @@ Integers elements_of(const Windows& windows, size_t i, int64_t count) {
   return elements;
 }
 
-/// A pool of x with `outside` around it. Elements of windows with holes come to lie side by side.
+/// Returns a pool of x with `outside` around it. The elements of windows with holes are first
+/// gathered next to each other.
 Tensor pool_of_padded(NodeImport& node, std::string_view op, const Tensor& of,
                       const Windows& windows, double outside) {
   Tensor x = of;
@@ -347,7 +353,7 @@ Tensor pool_of_padded(NodeImport& node, std::string_view op, const Tensor& of,
                     Shape(std::move(extents)), x.batch_axis);
 }
 
-/// The part of each window that a mean counts: an array that broadcasts to the result.
+/// Returns the share of each window that a mean counts, as an array that broadcasts to the result.
 Array counted_parts(NodeImport& node, const Windows& windows, const Shape& x) {
   const bool counts_pads = node.integer("count_include_pad", 0) != 0;
   std::vector<double> parts = {1};
@@ -394,7 +400,7 @@ Tensor pool_with_holes(NodeImport& node, const Windows& windows) {
   return node.cast(pooled, dtype);
 }
 
-/// The p-th root of a sum over each window of magnitudes to the power of p.
+/// Returns the p-th root of the sum over each window of magnitudes to the power of p.
 Tensors lp_pool(NodeImport& node) {
   const Windows windows = windows_of(node, node.integers("kernel_shape").value_or(Integers()), 3);
   const auto p = static_cast<double>(node.integer("p", 2));

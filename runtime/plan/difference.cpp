@@ -1,4 +1,4 @@
-// Two plans compared as JSON, and their differences, told in the keys of the job file.
+// Compares two plans as JSON, and describes their differences with the keys of the job file.
 #include "runtime/plan/difference.h"
 
 #include <fmt/format.h>
@@ -22,12 +22,13 @@ namespace flow::plan {
 
 namespace {
 
-/// What follows from the steps: the lifetime of a tensor.
+/// Returns true for the lifetime of a tensor, which follows from the steps.
 bool is_derived(const Json& object, const std::string& key) {
   return object.contains("role") && (key == "first" || key == "last");
 }
 
-/// By what the elements of a list are told apart; empty where they have no names, or one twice.
+/// Returns the names that identify the elements of a list, or an empty list if an element has no
+/// name or two have the same one.
 std::vector<std::string> names_of(const Json& list) {
   std::vector<std::string> names;
   for (const Json& element : list) {
@@ -35,7 +36,7 @@ std::vector<std::string> names_of(const Json& list) {
     for (const char* key : {"name", "tensor"})
       if (name.empty() && element.is_object() && element.contains(key) && element[key].is_string())
         name = element[key].get<std::string>();
-    // A tensor may be watched and its gradient too.
+    // A tensor and its gradient may both be watched.
     if (element.is_object() && element.contains("kind") && element.contains("steps"))
       name = element["kind"].get<std::string>() + " " + name;
     names.push_back(name);
@@ -52,11 +53,12 @@ std::map<std::string_view, const Json*> by_name(const std::vector<std::string>& 
   return elements;
 }
 
-/// Each job for the whole batch, with its number of shards instead of what follows from that.
+/// Returns the plan with each job for the whole batch, and with the number of shards instead of the
+/// values that follow from it.
 Json comparable(const Plan& plan) {
   Document document{{}, {}, plan};
   for (Job& job : document.plan.jobs) {
-    if (job.sharding) job.devices = 1;  // as many as shards
+    if (job.sharding) job.devices = 1;  // the number of devices follows from the number of shards
     job = unsharded_job(job);
   }
   Json json = Json::parse(JsonWriter(JsonWriter::Remarks::kLeftOut).write(document));
@@ -128,7 +130,8 @@ constexpr const char* kNoneText = "none";
 
 using Parts = std::vector<std::string>;
 
-/// "train.steps[mlp/flat].attributes.axis" as train, steps, mlp/flat, attributes, axis.
+/// Splits a path: "train.steps[mlp/flat].attributes.axis" becomes train, steps, mlp/flat,
+/// attributes, axis.
 Parts split_path(std::string_view path) {
   Parts parts(1);
   bool in_brackets = false;
@@ -145,8 +148,8 @@ Parts split_path(std::string_view path) {
   return parts;
 }
 
-/// A value of a plan for people: a step as its op, a column as its file, a text without quotes,
-/// nothing too long.
+/// Returns a value of a plan in a form for users: a step as its op, a column as its file, a string
+/// without quotes, and nothing longer than 60 bytes.
 std::string shown(const std::optional<std::string>& value) {
   constexpr size_t kLongest = 60;
   if (!value) return kNoneText;
@@ -158,7 +161,7 @@ std::string shown(const std::optional<std::string>& value) {
                                       : json.dump();
   if (text.size() <= kLongest) return text;
   size_t end = kLongest;
-  while (end > 0 && (text[end] & 0xC0) == 0x80) --end;  // not inside a character
+  while (end > 0 && (text[end] & 0xC0) == 0x80) --end;  // so that no character is cut
   return text.substr(0, end) + "...";
 }
 
@@ -181,7 +184,8 @@ std::string shown(const InputSource& source) {
   return kNoneText;
 }
 
-/// One difference, as told: the smaller the rank, the closer to what a user wrote.
+/// One difference for a message. The smaller the rank, the closer the key is to what the user
+/// wrote.
 struct Line {
   int rank;
   std::string key, in_run, now;
@@ -189,7 +193,7 @@ struct Line {
 
 enum Rank : int { kJob, kWritten, kVariable, kStep, kDerived };
 
-/// Tells the differences of one job.
+/// Describes the differences of one job.
 class Teller {
  public:
   Teller(const Job& in_run, const Job& now, std::string prefix)
@@ -233,7 +237,7 @@ class Teller {
           job.inputs, [&](const Input& one) { return job[one.tensor].name == parts[1]; });
       return found == job.inputs.end() ? kNoneText : shown(found->source);
     };
-    if (source(in_run_) == source(now_)) {  // a generator's numbers
+    if (source(in_run_) == source(now_)) {  // a number of the generator has changed
       line.key += "." + parts.back();
       return;
     }
@@ -249,13 +253,13 @@ class Teller {
     const std::string a = shown(in_run_.optimizer->learning_rate);
     const std::string b = shown(now_.optimizer->learning_rate);
     line.key = "optimizer.learning_rate";
-    if (a == b) line.key += "." + parts.back();  // a number of a schedule
+    if (a == b) line.key += "." + parts.back();  // a number of the schedule has changed
     if (a == b) return;
     line.in_run = a;
     line.now = b;
   }
 
-  /// An attribute of the steps that update is a key of the optimizer.
+  /// An attribute of an update step is a key of the optimizer in the job file.
   void step(const Parts& parts, Line& line) const {
     const auto attributes = std::ranges::find(parts, "attributes");
     const bool in_epilogue = parts.size() > 3 && parts[2] == "posts";
@@ -275,7 +279,7 @@ class Teller {
     } else if (parts.size() == (in_epilogue ? 4U : 2U) || parts.back() == "op") {
       line.key = name;
     } else if (parts.back() != "device") {
-      line.rank = kDerived;  // what it reads and makes
+      line.rank = kDerived;  // the operands and results of the step
     }
   }
 
@@ -302,7 +306,7 @@ class Teller {
   const std::string prefix_;
 };
 
-/// The job and those that it calls, without what `--resume` ignores.
+/// Returns the job and the jobs that it calls, without the parts that `--resume` ignores.
 Plan compared_part(const Plan& plan, const Job& job) {
   Plan part;
   const auto add = [&](const Job& one) {

@@ -1,4 +1,5 @@
-// The plan as text, and what of a job must be the same for a run to go on where another stopped.
+// Writes and reads the plan as text, and determines the part of a job that must be unchanged when a
+// run is resumed.
 #include "runtime/plan/serialize.h"
 
 #include <fmt/format.h>
@@ -21,7 +22,8 @@ using Remarks = JsonWriter::Remarks;
 
 constexpr const char* kRecompile = "recompile the job file with flowc build";
 
-/// Refuses other versions before anything else is expected of the text: all else may differ.
+/// Refuses plans of other versions before the rest of the text is read, because all of it may
+/// differ.
 void check_version(const Json& json, const std::string& path) {
   const auto version = json.is_object() ? json.find("version") : json.end();
   if (!json.is_object() || version == json.end() || !version->is_number_integer())
@@ -68,7 +70,8 @@ void visit_ids(ReturnValue& value, const Visit& visit) {
   for (ReturnValue& item : value.items) visit_ids(item, visit);
 }
 
-/// Visits the ids of tensors that are read, or hold what goes in or out. Hooks left aside.
+/// Visits the ids of all tensors that are read or that are inputs or outputs of the job, except
+/// those that only hooks read.
 template <typename Visit>
 void visit_read_ids(Job& job, const Visit& visit) {
   for (Step& step : job.steps) {
@@ -86,7 +89,8 @@ void visit_read_ids(Job& job, const Visit& visit) {
   if (job.optimizer) visit_tensors(*job.optimizer, visit);
 }
 
-/// The steps of shards, and of the parts of a loop, stay the first ones.
+/// Removes the probes. The steps of the shards, and the steps before and in a loop, remain the
+/// first ones; their ends are adjusted.
 void erase_probes(Job& job) {
   const auto is_probe = [](const Step& step) { return step.probe; };
   const auto leave_out = [&](StepId& end) {
@@ -101,8 +105,8 @@ void erase_probes(Job& job) {
   std::erase_if(job.steps, is_probe);
 }
 
-/// Leaves out what comes and goes with hooks: probes, second results that only hooks read,
-/// lifetimes, permissions to work in place, and how parts of shards are combined.
+/// Removes everything that depends on hooks: probes, second results that only hooks read,
+/// lifetimes, permissions to work in place, and how the parts from shards are combined.
 void leave_out_watched(Job& job) {
   erase_probes(job);
   std::vector<bool> kept(job.tensors.size());
@@ -113,8 +117,8 @@ void leave_out_watched(Job& job) {
   for (const Step& step : job.steps) keep(step.outputs.empty() ? TensorId() : step.outputs[0]);
   for (Tensor& tensor : job.tensors) {
     tensor.first = tensor.last = StepId();
-    tensor.alias = TensorId();  // of an updated variable: its step says so
-    tensor.combine.reset();     // the steps say how, and where they read the whole
+    tensor.alias = TensorId();  // the step of an updated variable already defines it
+    tensor.combine.reset();     // the steps define it, and whether they read the whole tensor
   }
 
   std::vector<TensorId> renumbered(job.tensors.size());
@@ -140,9 +144,9 @@ Job resumed_part(const Job& job) {
   bare.hooks.clear();
   bare.ids.clear();
   if (bare.returns) bare.returns->sinks.clear();
-  for (Input& input : bare.inputs) input.range.reset();  // it checks, and changes nothing
+  for (Input& input : bare.inputs) input.range.reset();  // the range is only checked
   bare.run = {};
-  bare.run.shuffle = job.run.shuffle;  // it decides which rows a step sees
+  bare.run.shuffle = job.run.shuffle;  // it determines which rows a step sees
   leave_out_watched(bare);
   return bare;
 }

@@ -1,4 +1,4 @@
-// What checks of properties share.
+// The common part of the checks of properties.
 #include "runtime/verify/bench.h"
 
 #include <fmt/format.h>
@@ -15,7 +15,8 @@
 namespace flow::verify {
 namespace {
 
-/// Pipes can be read once, and trials read several times.
+/// Throws if an input is a pipe, because a pipe can be read only once, and trials read their inputs
+/// several times.
 void require_no_pipes(const Request& request, const plan::Plan& plan) {
   const plan::Job& job = job_of(plan, request.trials.job);
   exec::RunRequest run(plan, job, request.trials.root);
@@ -63,8 +64,8 @@ Bench::Bench(Request request) : request_(std::move(request)) {
   plan_ = bounded(request_.plan);
 }
 
-/// A job that another one calls is called once: behind the middle, so that a step follows where
-/// there are three or more.
+/// Lets the job call each of its sub-jobs once: after the middle, so that another step follows if
+/// there are three or more steps.
 plan::Plan Bench::bounded(plan::Plan plan) const {
   plan::Job& job = job_of(plan, request_.trials.job);
   const int64_t middle = request_.at.value_or(request_.steps / 2);
@@ -87,7 +88,8 @@ plan::Plan Bench::compile(const Variant& variant) const {
   return bounded(std::move(*compiled.plan));
 }
 
-/// So that variables have one dtype, in the jobs that this one calls, too.
+/// Makes this job and the jobs that it calls use float64, so that all variables have the same
+/// dtype.
 plan::Plan Bench::compile_exact(Variant variant) const {
   std::vector<const plan::Job*> jobs = plan::sub_jobs_of(plan_, job());
   jobs.push_back(&job());
@@ -136,7 +138,7 @@ fs::path Bench::run(Trial trial) {
   if (damaged_.empty()) damaged_ = end.damaged;
   const bool refused = end.status == kRequestWrong;
   if (refused && !trial.resume) throw NotApplicable(end.error);
-  if (refused) throw RunError(end.error, end.hint, kCheckFailed);  // to go on must be possible
+  if (refused) throw RunError(end.error, end.hint, kCheckFailed);  // a resume must not be refused
   if (!end.good()) throw error_of(end);
   return end.directory;
 }

@@ -1,4 +1,4 @@
-// A backend that passes everything on, but for one defect.
+// A backend that forwards all calls to another one, except for one planted defect.
 #include "runtime/verify/verify.h"
 
 #include <fmt/format.h>
@@ -31,7 +31,7 @@ constexpr std::array kDamages = {
     DamageInfo{DamageKind::kBit, "bit", "one bit of one tensor is flipped"},
     DamageInfo{DamageKind::kGradient, "gradient", "a gradient is 0.1 % too large"}};
 
-/// The index of the element with the largest finite magnitude.
+/// Returns the index of the element with the largest finite magnitude.
 size_t largest_of(const ArrayView& array) {
   return io::visit_elements(array, [](auto elements) {
     size_t best = 0;
@@ -47,13 +47,13 @@ size_t largest_of(const ArrayView& array) {
   });
 }
 
-/// The lowest bit of the largest element: the smallest change that there is.
+/// Flips the lowest bit of the largest element, which is the smallest possible change.
 void flip_bit(DType dtype, const Shape& shape, std::span<std::byte> bytes) {
   if (bytes.empty()) return;
   bytes[largest_of({dtype, shape, bytes.data()}) * size_of(dtype)] ^= std::byte{1};
 }
 
-/// Is it a moving statistic: what a layer moves in each call?
+/// Returns true if the variable is a moving statistic, which a layer updates in each call.
 bool is_moved(const plan::Job& job, TensorId variable) {
   return std::ranges::any_of(job.steps, [&](const plan::Step& step) {
     const auto& results = step.op->results;
@@ -71,7 +71,7 @@ class DamagedProgram final : public exec::Program {
       : job_(job), damage_(damage), done_(done) {
     if (damage.kind == DamageKind::kSeed) ++job_.seed;
   }
-  /// With the job as this one has it, which outlives the program.
+  /// Prepares the program with this object's copy of the job, which outlives the program.
   void prepare(exec::Backend& backend, const exec::PrepareOptions& options) {
     program_ = backend.prepare(job_, options);
     if (damage_.kind == DamageKind::kSeed) done_ = fmt::format("the seed is {}", job_.seed);
@@ -148,7 +148,7 @@ class DamagedProgram final : public exec::Program {
     }
   }
 
-  /// Sets `value` to what it is to be; where that changes nothing, `done` stays empty.
+  /// Sets `value` to the damaged value. If that changes nothing, `done_` stays empty.
   void lose(const plan::Variable& variable, Array& value) {
     const std::string& name = job_[variable.tensor].name;
     if (damage_.kind == DamageKind::kBit) {
@@ -171,7 +171,7 @@ class DamagedProgram final : public exec::Program {
     done_ = fmt::format("`{}` is back at its initial value", name);
   }
 
-  /// The first that changes.
+  /// Damages the first variable that the damage changes.
   void damage_variables() {
     for (const plan::Variable& variable : job_.variables) {
       if (!is_wanted(variable)) continue;
@@ -185,7 +185,8 @@ class DamagedProgram final : public exec::Program {
     }
   }
 
-  /// A job that trains nothing has no variable that a later call shows.
+  /// Returns true if the bit is to be flipped in an output. A job that trains nothing has no
+  /// variable whose damage a later call would show.
   bool flips_output() const {
     return damage_.kind == DamageKind::kBit && done_.empty() && launched_ >= damage_.step;
   }
@@ -194,8 +195,8 @@ class DamagedProgram final : public exec::Program {
   const Damage& damage_;
   std::string& done_;
   std::unique_ptr<exec::Program> program_;
-  int64_t launched_ = -1;                   // the last step
-  mutable std::vector<std::byte> flipped_;  // a delivered tensor
+  int64_t launched_ = -1;                   // the last step that was launched
+  mutable std::vector<std::byte> flipped_;  // the damaged copy of a delivered tensor
 };
 
 class DamagedBackend final : public exec::Backend {
@@ -206,7 +207,7 @@ class DamagedBackend final : public exec::Backend {
   std::string device() const override { return backend_->device(); }
   std::string instruction_set() const override { return backend_->instruction_set(); }
   std::map<std::string, std::string> libraries() const override { return backend_->libraries(); }
-  /// Variables are changed between calls, so that none may be under way.
+  /// Returns false because variables are changed between calls, when no call may be in flight.
   bool asynchronous() const override { return false; }
   bool runs_shards() const override { return backend_->runs_shards(); }
   bool runs_ranks() const override { return backend_->runs_ranks(); }
@@ -230,7 +231,7 @@ class DamagedBackend final : public exec::Backend {
   }
 
  private:
-  /// Once: of a tensor that shards make, the first one's part.
+  /// Flips the bit only once. For a tensor that shards make, it is in the part of the first shard.
   void flip_written(std::span<std::byte> bytes) {
     if (!done_.empty() || bytes.empty()) return;
     const uint64_t bit = damage_.bit % (bytes.size() * 8);

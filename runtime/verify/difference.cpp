@@ -1,4 +1,4 @@
-// The first difference between two runs, in the order of steps and of computing.
+// Finds the first difference between two runs, in the order of steps and of computation.
 #include "runtime/verify/verify.h"
 
 #include <fmt/format.h>
@@ -35,14 +35,14 @@ Comparison compare_all_bits(const Side& first, const Side& second) {
       });
 }
 
-/// In words, where there are no two values.
+/// Returns descriptions of both sides if there are no two values to compare.
 std::pair<std::string, std::string> sides_of(const ArrayDifference& array) {
   if (array.verdict == ArrayVerdict::kMissing) return {"present", "missing"};
   if (array.verdict == ArrayVerdict::kExtra) return {"missing", "present"};
   return {array.first_golden, array.first_out};
 }
 
-/// The place in the job file of what an array has: of the tensor, of the variable.
+/// Returns the place in the job file of the tensor or variable that an array contains.
 std::string place_of(const RunPlan& plan, const std::string& array) {
   const plan::Job& job = plan.ran();
   for (const exec::Delivery& delivery : plan.deliveries)
@@ -60,7 +60,7 @@ Difference describe(const ArrayDifference& array, const Side& side, const RunPla
   if (array.shape.rank() > 0 && !difference.index.empty()) {
     const auto steps = compare::steps_of(side, array.name, array.shape[0]);
     const std::string last = array.name.substr(array.name.rfind('/') + 1);
-    if (last == "value" || last == "diff") {  // a value a step
+    if (last == "value" || last == "diff") {  // one value per step
       const auto at = static_cast<size_t>(difference.index.front());
       if (at < steps.size()) {
         difference.step = steps[at];
@@ -76,7 +76,7 @@ Difference describe(const ArrayDifference& array, const Side& side, const RunPla
   return difference;
 }
 
-/// Is it a number that a hook of the job reduced?
+/// Returns true if the row is for a number that a hook of the job reduced.
 bool is_of_hook(const OrderedJson& row, const RunPlan* plan) {
   if (!plan || !row.is_object() || !row.contains("name") || row["job"] != plan->ran().name)
     return false;
@@ -85,7 +85,7 @@ bool is_of_hook(const OrderedJson& row, const RunPlan* plan) {
   });
 }
 
-/// The rows of metrics.jsonl without times; none where the run keeps none.
+/// Returns the rows of metrics.jsonl without times, or an empty list if the run has no such file.
 std::vector<OrderedJson> metrics_of(const fs::path& run, const RunPlan* plan, bool watches) {
   const fs::path path = run / exec::kMetricsFile;
   std::vector<OrderedJson> rows;
@@ -99,7 +99,7 @@ std::vector<OrderedJson> metrics_of(const fs::path& run, const RunPlan* plan, bo
   return rows;
 }
 
-/// The first key that differs, with both values.
+/// Returns the first key that differs, with both values.
 Difference describe_row(const OrderedJson& first, const OrderedJson& second, const RunPlan* plan) {
   Difference difference{.tensor = exec::kMetricsFile};
   if (plan && plan->ran().optimizer) difference.where = plan->ran().optimizer->where;
@@ -129,7 +129,8 @@ std::optional<Difference> compare_metrics(const fs::path& first, const fs::path&
                     .second = counted(b.size(), "row")};
 }
 
-/// The element; with its bits where that of `other` reads the same, as other NaNs do.
+/// Returns the text of an element. If the element of `other` has the same text but different bits,
+/// as NaNs may have, the bits are added.
 std::string element_text(const ArrayView& array, const ArrayView& other, int64_t element) {
   std::string text = io::format_element(array, element);
   if (text != io::format_element(other, element)) return text;
@@ -144,7 +145,8 @@ bool is_before(const Difference& a, const Difference& b) {
   return a.step && (!b.step || *a.step < *b.step);
 }
 
-/// The first array that differs: in the order of computing where the plan has it, else by step.
+/// Returns the first array that differs: in computation order if the plan contains the array, else
+/// by step.
 std::optional<Difference> first_of(const Comparison& comparison, const Side& side,
                                    const RunPlan* plan) {
   std::optional<Difference> first;

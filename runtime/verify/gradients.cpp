@@ -1,5 +1,5 @@
-// Gradients of the whole loss against its differences, in float64, and ways from a tensor to the
-// loss on which its gradient is not that of the loss.
+// Compares gradients with differences of the whole loss, in float64. Finds paths from a tensor to
+// the loss on which the gradient of the tensor is not that of the loss.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -24,7 +24,7 @@
 namespace flow::verify {
 namespace {
 
-/// Differences with one h.
+/// The differences of the loss for one step size h.
 struct Differences {
   Differences(const std::function<double(double)>& loss_at, double middle, double h) {
     const double up = loss_at(h), down = loss_at(-h);
@@ -34,13 +34,15 @@ struct Differences {
   }
   double central = 0;
   double bend = 0;  // between forward and backward difference
-  double size = 0;  // of the loss
+  double size = 0;  // the magnitude of the loss
 };
 
-/// Of a sum of many terms: each difference of losses may err by this share of the loss.
+/// The relative error of the loss, which is a sum of many terms. Each difference of losses may be
+/// wrong by this share of the loss.
 constexpr double kNoise = 256 * std::numeric_limits<double>::epsilon();
 
-/// By tensor: is the loss computed from it? Steps are in the order of execution.
+/// Returns, indexed by TensorId, whether the loss is computed from the tensor. Steps are in the
+/// order of execution.
 std::vector<bool> ancestors_of(const plan::Job& job, plan::TensorId loss) {
   std::vector<bool> found(job.tensors.size());
   found[loss.index()] = true;
@@ -64,10 +66,11 @@ std::string at(std::string_view op, const plan::Step& step) {
   return fmt::format("{} `{}` ({})", op, step.name, step.where);
 }
 
-/// The first step, in plan order, between `tensor` and the loss that stops or rounds gradients: a
-/// stop_gradient, a cast, or an op whose result is not a float. "stop_gradient `s` (net.yaml:9:7)";
-/// nothing where all ways have gradients. `written_op`: what the author wrote at the entry of that
-/// name, "" where there is none. REQUIRES: the job has an optimizer.
+/// Returns the first step, in plan order, between `tensor` and the loss that stops or rounds
+/// gradients: a stop_gradient, a cast, or an op whose result is not a float. Its text is
+/// "stop_gradient `s` (net.yaml:9:7)". Returns nothing if all paths have gradients. `written_op`
+/// returns the op that the author wrote at the entry with that name, or "" if there is no such
+/// entry. REQUIRES: the job has an optimizer.
 std::optional<std::string> broken_path(
     const plan::Job& job, plan::TensorId tensor,
     const std::function<std::string(const std::string&)>& written_op) {
@@ -103,8 +106,8 @@ struct Judged {
   compare::Doubles gradient;
 };
 
-/// Computes the loss of step 0 with one variable changed. Each call trains, so that each begins
-/// with all variables.
+/// Computes the loss of step 0 with one variable changed. Each call trains, so each call first sets
+/// all variables to their initial values.
 class Losses {
  public:
   Losses(exec::PreparedRun& prepared, const plan::Job& job)
@@ -114,7 +117,8 @@ class Losses {
     prepared_.input_pipeline->prime(*prepared_.program, 0);
   }
 
-  /// `value`: of the variable; nothing is changed where its id is invalid.
+  /// Returns the loss with `value` for the variable `changed`. If that id is invalid, no variable
+  /// is changed.
   double at(TensorId changed, const ArrayView& value, bool gradients = false) {
     exec::Program& program = *prepared_.program;
     prepared_.start.state.write_to(job_, program);
@@ -144,7 +148,7 @@ class Losses {
   const std::vector<TensorId> deliverables_;
 };
 
-/// What was judged, as the child reports it.
+/// The results of the check, as the child process reports them.
 struct Tally {
   size_t tensors = 0, directions = 0;
   std::vector<std::string> kinks, listed;
@@ -168,7 +172,7 @@ double norm_of(const compare::Doubles& values) {
   return std::sqrt(sum);
 }
 
-/// Signs at random, the same in every run.
+/// Returns random signs, which are equal in every run.
 compare::Doubles direction_of(const Judged& judged, uint32_t trial) {
   compare::Doubles direction(judged.gradient.size());
   const PhiloxKey key = philox_key(1, judged.name);
@@ -177,14 +181,15 @@ compare::Doubles direction_of(const Judged& judged, uint32_t trial) {
   return direction;
 }
 
-/// A direction: all elements of a trial's, or some.
+/// A direction of a trial, restricted to the elements first to last - 1.
 struct Direction {
   uint32_t trial = 0;
   size_t first = 0, last = 0;
 };
 
-/// Compares the gradient with the slope in one direction. Many small kinks, each too weak to show,
-/// give another slope for each step: a wrong gradient is one that two steps agree about.
+/// Compares the gradient with the slope in one direction, for several step sizes of the
+/// differences. With many small kinks, each too weak to be detected, the slope depends on the step
+/// size. A gradient is therefore wrong only if two step sizes give the same slope.
 SlopeCheck check_direction(Losses& losses, const Judged& judged, const Direction& along,
                            double& expected) {
   compare::Doubles direction = direction_of(judged, along.trial);
@@ -201,7 +206,7 @@ SlopeCheck check_direction(Losses& losses, const Judged& judged, const Direction
   };
   const double size = norm_of(values) / std::sqrt(static_cast<double>(values.size()));
   constexpr double kNone = std::numeric_limits<double>::quiet_NaN();
-  double before = kNone;  // the slope of the step before, if it differs
+  double before = kNone;  // the slope for the previous step size, if it disagreed with the gradient
   SlopeCheck last{.slope = Slope::kUnclear};
   for (const double share : {1e-4, 1e-5, 1e-6}) {
     const SlopeCheck check =
@@ -215,14 +220,16 @@ SlopeCheck check_direction(Losses& losses, const Judged& judged, const Direction
   return last;
 }
 
-/// Two directions suffice where both agree. Where one does not, none of eight may show a kink, nor
-/// a part of it: there is one at the very value where a bias of 0 is below a relu.
+/// Two directions suffice if the gradient agrees in both. If it differs in one, up to eight
+/// directions are searched for a kink, and then parts of the direction that differs. The gradient
+/// counts as wrong only if there is no kink. A variable may be exactly at a kink: a bias of 0
+/// before a relu is.
 void judge(Losses& losses, const plan::Job& job, const Judged& judged, Tally& tally) {
   constexpr uint32_t kEnough = 2, kMost = 8;
   const size_t elements = judged.gradient.size();
   uint32_t agreeing = 0;
   bool kinks = false;
-  std::optional<uint32_t> wrong;  // the first trial that differs
+  std::optional<uint32_t> wrong;  // the first trial in which the gradient differs
   std::optional<Difference> difference;
   for (uint32_t trial = 0; trial < kMost && (agreeing < kEnough || wrong) && !(kinks && wrong);
        ++trial) {
@@ -253,7 +260,7 @@ void judge(Losses& losses, const plan::Job& job, const Judged& judged, Tally& ta
   }
 }
 
-/// What delivers the gradient of a variable that is trained, or null.
+/// Returns the delivery of the gradient of a trained variable, or null.
 const exec::Delivery* gradient_of(const plan::Job& job, const plan::Variable& variable,
                                   const std::vector<exec::Delivery>& deliveries) {
   if (!variable.trainable || variable.slot) return nullptr;
@@ -263,7 +270,7 @@ const exec::Delivery* gradient_of(const plan::Job& job, const plan::Variable& va
   return found == deliveries.end() ? nullptr : &*found;
 }
 
-/// Reads values and gradients of one call, since the next one overwrites them.
+/// Reads the values and gradients of one call before the next call overwrites them.
 std::vector<Judged> read_all(Losses& losses, const exec::PreparedRun& prepared,
                              const plan::Job& job, double scale) {
   losses.at({}, {}, true);
@@ -280,7 +287,8 @@ std::vector<Judged> read_all(Losses& losses, const exec::PreparedRun& prepared,
   return all;
 }
 
-/// In a child. `scale`: of the first gradient; not 1 where it is damaged.
+/// Runs in a child process. `scale` is a factor for the first gradient; it is not 1 if the gradient
+/// is damaged.
 std::string judge_all(exec::Backend& backend, const plan::Plan& plan, const plan::Job& job,
                       const Request& request, double scale) {
   exec::RunRequest run(plan, job, request.trials.root, request.trials.directory);
@@ -330,7 +338,7 @@ Result result_of(const Json& tally) {
 
 SlopeCheck check_slope(const std::function<double(double)>& loss_at, double expected, double norm,
                        double step) {
-  constexpr double kClose = 1e-6;  // of the norm: what a wrong gradient exceeds
+  constexpr double kClose = 1e-6;  // relative to the norm; the error of a wrong gradient exceeds it
   const double middle = loss_at(0);
   const Differences wide(loss_at, middle, step), narrow(loss_at, middle, step / 2);
   const double noise = kNoise * std::max(wide.size, std::abs(middle)) / (step / 2);

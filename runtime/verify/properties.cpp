@@ -1,4 +1,5 @@
-// The properties that compare runs bit for bit, and how far float32 is from float64.
+// The properties that compare runs bit for bit, and the measurement of the distance between float32
+// and float64.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -43,7 +44,7 @@ Result check_threads(Bench& bench) {
   return result;
 }
 
-/// Continues what `first` left of a run.
+/// Continues the run that `first` began, and compares the result with the reference.
 bool compare_continued(Bench& bench, Trial first, const std::string& what, Result& result) {
   const TrialEnd end = bench.run_whole(first);
   if (first.killed_at && !end.killed) throw RunError("a run ended before it could be killed");
@@ -68,7 +69,7 @@ Result check_resume(Bench& bench) {
   return result;
 }
 
-/// The first line in which two texts differ.
+/// Returns the first line in which two texts differ.
 Difference first_line_of(const std::string& first, const std::string& second) {
   const auto a = split(first, '\n'), b = split(second, '\n');
   size_t line = 0;
@@ -98,7 +99,8 @@ Result check_plan(Bench& bench) {
 
 bool is_watch(const plan::Hook& hook) { return !exec::made_key(hook); }
 
-/// The job without what it watches: what it returns, trains and follows.
+/// Returns the plan without the watches of the job. What the job returns, trains and follows is
+/// kept.
 plan::Plan unwatched(const Bench& bench) {
   plan::Plan plan = bench.plan();
   std::erase_if(job_of(plan, bench.job().name).hooks, is_watch);
@@ -160,7 +162,8 @@ constexpr std::array kProperties = {
     Property{"gradients", "gradients against differences of the loss", check_gradients, false},
     Property{"precision", "how far float32 is from float64", check_precision, false}};
 
-/// Damage to state that a run carries from step to step belongs into a continued run.
+/// Returns true if the property is tried with this damage. Damage to state that a run carries from
+/// step to step is tried in `resume`, because that run is continued.
 bool is_tried_by(DamageKind kind, const Property& property, bool resumes) {
   if (kind == DamageKind::kGradient) return std::string_view(property.name) == "gradients";
   if (!property.exact) return false;
@@ -171,14 +174,16 @@ bool is_tried_by(DamageKind kind, const Property& property, bool resumes) {
 struct Distance {
   std::string tensor;
   double relative = 0;   // ||a - b|| / ||b||, over all steps; b in float64
-  bool is_zero = false;  // in theory
+  bool is_zero = false;  // the array is 0 in theory
 };
 
-// In float64, rounding is this much smaller than in float32, and a gradient is not.
+// The ratio of the rounding errors in float64 to those in float32. A gradient that is not 0 does
+// not shrink like this.
 constexpr double kShrinks = 1e-4;
 
-/// A gradient is 0 in theory, such as that of a bias before batch normalization, where what is left
-/// of it is rounding: it shrinks with the precision.
+/// Returns the distance of an array from its float64 version. Some gradients are 0 in theory, such
+/// as that of a bias before batch normalization. Only rounding errors remain of them, which shrink
+/// with higher precision.
 Distance distance_between(std::string name, const ArrayView& array, const ArrayView& exact) {
   const compare::Doubles a = compare::doubles_of(array), b = compare::doubles_of(exact);
   double error = 0, size = 0, rounded = 0;
@@ -191,15 +196,16 @@ Distance distance_between(std::string name, const ArrayView& array, const ArrayV
           size < kShrinks * kShrinks * rounded};
 }
 
-/// A variable whose optimizer slots are 0 in theory follows rounding, too.
+/// Marks variables whose optimizer slots are 0 in theory, because the values of these variables
+/// follow rounding errors, too.
 void mark_variables(std::vector<Distance>& distances) {
   for (Distance& variable : distances)
     for (const Distance& slot : distances)
       variable.is_zero |= slot.is_zero && slot.tensor.starts_with(variable.tensor + "/");
 }
 
-/// Of arrays of floats that both runs have, the largest first and those that are 0 in theory last;
-/// NaN is larger than all numbers.
+/// Returns the distances of the float arrays that both runs have, the largest first and those that
+/// are 0 in theory last. NaN counts as larger than all numbers.
 std::vector<Distance> distances_between(const fs::path& run, const fs::path& exact) {
   std::vector<Distance> distances;
   const compare::Side a = compare::list_side(run), b = compare::list_side(exact);
@@ -248,7 +254,7 @@ Result Verifier::check_once(const Property& property) {
     throw;
   } catch (const RunError& error) {
     if (error.exit_status() == kDefect) throw;
-    const bool differs = error.exit_status() == kCheckFailed;  // of a check that others pass
+    const bool differs = error.exit_status() == kCheckFailed;  // a check that other trials pass
     result = {.verdict = differs ? Verdict::kDiffers : Verdict::kError, .detail = error.what()};
     if (!error.hint().empty()) result.notes.push_back("hint: " + error.hint());
   }
@@ -256,7 +262,7 @@ Result Verifier::check_once(const Property& property) {
   return result;
 }
 
-/// Those that do not apply do not fail either.
+/// Properties that do not apply count as holding.
 bool Verifier::holds_undamaged(const Property& property) {
   if (!undamaged_.contains(property.name)) check(property);
   const Verdict verdict = undamaged_[property.name];

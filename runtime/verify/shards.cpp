@@ -1,4 +1,4 @@
-// One batch against several shards, and one process against several ranks.
+// Compares one batch with several shards, and one process with several ranks.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -17,7 +17,8 @@
 namespace flow::verify {
 namespace {
 
-/// Shards sum in another order than one batch: what 5 steps in float64 make of that.
+/// Shards sum in another order than one batch. These tolerances cover the effect of that after 5
+/// steps in float64.
 constexpr double kRelative = 1e-9, kAbsolute = 1e-11;
 constexpr int64_t kSteps = 5;
 constexpr int kRanks = 2;
@@ -26,7 +27,7 @@ std::string shards_set(const Bench& bench, int64_t shards) {
   return fmt::format("jobs.{}.shards={}", bench.request().trials.job, shards);
 }
 
-/// Statistics of a shard are not those of the batch.
+/// Throws if the job takes statistics of a batch, because the statistics of a shard are different.
 void require_rows_apart(const plan::Job& job) {
   for (const plan::Step& step : job.steps)
     if (job.train && step.op->moves_statistics())
@@ -34,7 +35,8 @@ void require_rows_apart(const plan::Job& job) {
           fmt::format("{}: `{}` takes statistics of each shard", step.where, step.name));
 }
 
-/// Runs in float64 with one batch, and with each of these numbers of shards that divides it.
+/// Runs the job in float64 with one batch, and with each of these numbers of shards that divides
+/// the batch.
 void compare_shards(Bench& bench, const std::vector<int64_t>& numbers, Result& result) {
   const plan::Plan whole = bench.compile_exact({.sets = {shards_set(bench, 1)}});
   const int64_t steps = std::min(bench.steps(), kSteps);
@@ -62,7 +64,7 @@ bool is_in_path(const std::string& program) {
   });
 }
 
-/// `mpirun -np 2 flowrun JOB PLAN ...`, what it prints in a file.
+/// Returns the command line `mpirun -np 2 flowrun JOB PLAN ...`, which writes its output to a file.
 std::vector<std::string> words_for_ranks(const Bench& bench, const fs::path& plan,
                                          const fs::path& out, const fs::path& log) {
   const Request& request = bench.request();
@@ -96,8 +98,8 @@ std::vector<std::string> words_for_ranks(const Bench& bench, const fs::path& pla
   return words;
 }
 
-/// In a child, which takes all ranks with it. Open MPI asks root, and more ranks than cores, for
-/// these variables; MPICH ignores them.
+/// Runs the ranks in a child process, so that killing the child also ends all ranks. Open MPI
+/// requires these variables for the user root, and for more ranks than cores; MPICH ignores them.
 void run_ranks(const Bench& bench, const std::vector<std::string>& words, const fs::path& log) {
   const auto work = [&] {
     const io::Watchdog watchdog;
@@ -111,7 +113,7 @@ void run_ranks(const Bench& bench, const std::vector<std::string>& words, const 
     io::Process process(options);
     process.close_input();
     const auto status = process.wait({});
-    if (status && status->code == kRequestWrong)  // fewer GPUs than ranks, no module for this MPI
+    if (status && status->code == kRequestWrong)  // too few GPUs, or no module for this MPI
       throw RequestError(shortened(trimmed(read_text(log))));
     if (!status || !status->good())
       throw RunError(fmt::format("mpirun {}: {}", status ? status->str() : "ended",
@@ -123,7 +125,8 @@ void run_ranks(const Bench& bench, const std::vector<std::string>& words, const 
   if (end.status != kDone) throw RunError(end.error, end.hint, end.status);
 }
 
-/// Ranks compute with the bits of one process that has the same shards.
+/// Checks that the ranks give results that are bit-identical to those of one process with the same
+/// shards.
 void compare_ranks(Bench& bench, Result& result) {
   const int64_t own = plan::shards_of(bench.job());
   const bool divides = own % kRanks == 0;

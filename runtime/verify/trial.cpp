@@ -1,4 +1,4 @@
-// Forks for the runs of a job, and brings results and errors back through a pipe.
+// Forks processes for the runs of a job, and returns their results and errors through a pipe.
 #include "runtime/verify/verify.h"
 
 #include <fcntl.h>
@@ -30,7 +30,8 @@ RunError no_process() {
       "end other processes, or raise the limit on processes");
 }
 
-/// What `work` returns or throws, as text. Texts of users need not be UTF-8.
+/// Calls `work` and returns its result, or the error that it throws, as text. Strings from users
+/// need not be UTF-8.
 std::string report_of(const std::function<std::string()>& work) {
   OrderedJson report{{"status", 0}};
   try {
@@ -46,12 +47,13 @@ std::string report_of(const std::function<std::string()>& work) {
 void write_whole(int descriptor, std::string_view text) {
   while (!text.empty()) {
     const ssize_t written = ::write(descriptor, text.data(), text.size());
-    if (written < 0 && errno != EINTR) return;  // who waits is gone
+    if (written < 0 && errno != EINTR) return;  // the waiting process no longer exists
     if (written > 0) text.remove_prefix(static_cast<size_t>(written));
   }
 }
 
-/// Never returns: what this process inherited, such as files to be removed, is its parent's.
+/// Runs the child process and never returns, because everything that this process inherited, such
+/// as files to be removed, belongs to its parent.
 [[noreturn]] void be_child(pid_t parent, int descriptor, const std::function<std::string()>& work) {
   ::prctl(PR_SET_PDEATHSIG, SIGKILL);
   if (::getppid() != parent) ::_exit(1);
@@ -63,7 +65,7 @@ void write_whole(int descriptor, std::string_view text) {
   ::_exit(0);
 }
 
-/// Ends and collects the child, however this ends.
+/// Kills the child if necessary, and waits for it, no matter how the scope is left.
 class Reaper {
  public:
   explicit Reaper(pid_t child) : child_(child) {}
@@ -86,7 +88,8 @@ class Reaper {
   pid_t child_;
 };
 
-/// Milliseconds between looks at who asks to end: a signal may come just before a wait.
+/// The milliseconds between checks whether the process should end. A signal may arrive just before
+/// a wait, which it then does not interrupt.
 constexpr int kLook = 200;
 
 std::string read_until_closed(int descriptor, const std::function<bool()>& stopping) {
@@ -119,13 +122,13 @@ exec::RunRequest request_of(const TrialOptions& options, const Trial& trial, con
   request.resume = trial.resume;
   request.threads = trial.threads;
   request.eager = trial.eager;
-  if (trial.resume) return request;  // it loads its own checkpoint
+  if (trial.resume) return request;  // a resumed run loads its own checkpoint
   request.load = options.load;
   request.load_partial = options.load_partial;
   return request;
 }
 
-/// In the child. Returns what is known of the run beside its error.
+/// Runs in the child process. Returns a description of the run, except for its error.
 std::string run_here(const TrialOptions& options, const Trial& trial) {
   const plan::Job& job = job_of(trial.plan, options.job);
   exec::RunRequest request = request_of(options, trial, job);
@@ -133,7 +136,7 @@ std::string run_here(const TrialOptions& options, const Trial& trial) {
   std::optional<io::Watchdog> watchdog;
   if (options.commands && !plan::commands_of(trial.plan, job).empty()) watchdog.emplace();
   request.watchdog = watchdog ? &*watchdog : nullptr;
-  request.out = stdout;  // which leads nowhere here
+  request.out = stdout;  // the child's stdout is discarded
   request.progress = [&](const exec::Progress& at) {
     if (trial.killed_at && at.step >= *trial.killed_at) std::raise(SIGKILL);
   };

@@ -1,4 +1,5 @@
-// Hooks and returns meet the graph; one variable has one shape, whichever job makes it.
+// Binds hooks and returns to values of the graph, and checks that a variable has the same shape in
+// all jobs.
 #include "compiler/job/bind/bind.h"
 
 #include <fmt/format.h>
@@ -48,7 +49,7 @@ class Binder {
       check_whole(found.value, value.name, value.span);
   }
 
-  /// A value that differs between shards is not an array of the batch.
+  /// Reports a value that differs between shards, which is not an array of the batch.
   void check_whole(ir::ValueId id, const std::string& name, Span span) {
     if (!instance_.graph.is_own(id)) return;
     reader_
@@ -58,7 +59,8 @@ class Binder {
         .with_hint("add `type: ListNumpy` for an array of each shard");
   }
 
-  /// Arrays are handed out device by device along the axis of their rows, which must be the first.
+  /// Checks a value that is delivered separately for each device. Its parts are cut along the batch
+  /// axis, which must be the first axis.
   void check_parts(ir::ValueId id, Span span) {
     const ir::Value& value = instance_.graph[id];
     if (value.batch_axis > 0)
@@ -69,7 +71,8 @@ class Binder {
           .with_hint("use `transpose` to move it to the front");
   }
 
-  /// The norm of the gradients is there only where the optimizer computes it.
+  /// Checks a condition on the norm of the gradients, which exists only if the optimizer computes
+  /// it.
   void check_condition(const Hook& hook) {
     plan::ConditionError error;
     const auto condition = plan::parse_condition(*hook.plan.when, error);
@@ -108,11 +111,13 @@ class Binder {
     watch(hook, kind_of(hook), hook.output ? hook.output->text : hook.pattern.text, found.value);
   }
 
-  /// All that was made under the name: values, then gradients of those that can have one.
+  /// Watches everything under the name: the values, then the gradients of the values that can have
+  /// one.
   void bind_scope(const Hook& hook) {
     const std::string& scope = hook.pattern.text;
     const auto is_inside = [&scope](const std::string& name) {
-      // What only an update makes, "moving_mean:update", has no name in the file.
+      // A name with a colon, such as "moving_mean:update", belongs to an update and does not appear
+      // in the file.
       return name.find(':') == std::string::npos &&
              (name == scope || name.starts_with(scope + "/") || name.starts_with(scope + "."));
     };
@@ -189,7 +194,8 @@ class Binder {
     });
   }
 
-  /// A glob that only writes .npy files leaves out those that a hook writes by name.
+  /// Removes tensors from the hooks of globs that only write .npy files, if another hook writes
+  /// these tensors by name.
   void leave_out_what_is_named() {
     std::map<std::pair<plan::Hook::Kind, std::string>, ir::ValueId> named;
     for (const Watched& watched : bound_.watched)
@@ -203,7 +209,7 @@ class Binder {
     });
   }
 
-  /// Two hooks that write .npy files must not write the same one.
+  /// Reports two hooks that would write the same .npy file.
   void check_outputs() {
     leave_out_what_is_named();
     std::map<std::pair<plan::Hook::Kind, std::string>, const Hook*> writers;
@@ -225,7 +231,7 @@ class Binder {
     }
   }
 
-  /// Does `as:` have a meaning for the hook?
+  /// Returns true if `as:` applies to the hook.
   static bool can_be_named(const Hook& hook) {
     return hook.kind != Hook::Kind::kWatchScope && !is_glob(hook.pattern.text);
   }
@@ -249,9 +255,9 @@ class Binder {
   Bindings bound_;
 };
 
-/// What one hook watches.
+/// The tensors that one hook watches.
 struct WatchedByHook {
-  bool some = false;              // of it can be delivered
+  bool some = false;              // whether any of them can be delivered
   std::vector<std::string> none;  // watched gradients that do not exist
 };
 
@@ -281,7 +287,7 @@ void check_gradients(Reader& reader, const ir::Graph& graph, const Job& job, Bin
       reader.diags.warning(Diagnosis::kScopeWithoutGradient, hook.pattern.span,
                            fmt::format("the scope skips tensors without a gradient: {}",
                                        join(found->second.none, ", ")));
-    // A glob may match some tensors without a gradient, but not only such.
+    // A glob may match some tensors without a gradient, but at least one of them needs a gradient.
     if (found->second.some) continue;
     reader.error(Diagnosis::kNoGradient, hook.pattern.span, "the loss `{}` does not depend on `{}`",
                  bindings.context.training->loss_name(), hook.pattern.text);

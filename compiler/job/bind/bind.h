@@ -1,6 +1,7 @@
-// A job's graph made from its entries: networks inlined, layers expanded, names resolved. Names in
-// its hooks, returns, optimizer and loop, resolved to values of the graph; and what drives the
-// calls of the job, written into its plan: inputs, returns, hooks, schedule, run.
+// Declares the steps from a job's entries to its plan. They build the graph (networks inlined,
+// layers expanded, names resolved), resolve the names in hooks, returns, optimizer and loop to
+// values of the graph, and write the parts of the plan that drive the calls: inputs, returns,
+// hooks, schedule, run.
 #pragma once
 
 #include <map>
@@ -20,12 +21,13 @@
 
 namespace flow::job {
 
-/// Which entries of the file were made, and whose results were read, over all jobs.
+/// Records, over all jobs, which entries of the file were made and which of their results were
+/// read.
 class Usage {
  public:
   void made(const Name& entry) { made_.try_emplace({entry.span.source, entry.span.begin}, entry); }
   void read(const Name& entry) { read_.insert({entry.span.source, entry.span.begin}); }
-  /// Warns of each entry that was made and never read.
+  /// Warns about each entry that was made and never read.
   void warn(Reader& reader) const;
 
  private:
@@ -33,59 +35,68 @@ class Usage {
   std::set<std::pair<int32_t, uint32_t>> read_;
 };
 
-/// What a name refers to: a value, something unknown after an earlier error, or nothing.
+/// The value that a name refers to. It is invalid if the name is unknown; `has_error` is set if an
+/// earlier error is the reason.
 struct Resolved {
   ir::ValueId value;
   bool has_error = false;
 };
 
-/// A job's graph as its author sees it.
+/// The graph of a job, with names as the author of the job file sees them.
 class Instance {
  public:
   Instance(Reader& reader, const File& file, const Job& job, const Target& target, Usage& usage);
 
-  /// The tensor, variable, input or entry called `name` from within the job.
+  /// Returns the tensor, variable, input or entry called `name` within the job.
   Resolved find(std::string_view name) const;
-  /// The same; reports an unknown name at `name.span` and marks the entry as read. `what` begins
-  /// the message: "`minimize`".
+  /// Returns the same, but reports an unknown name at `name.span` and marks the entry as read.
+  /// `what` begins the message, such as "`minimize`".
   Resolved require(const Name& name, std::string_view what);
-  /// All names in order of making, each once: inputs, variables, entries, primitives.
+  /// Returns all names once each, in the order in which they were made: inputs, variables, entries,
+  /// primitives.
   std::vector<std::string> names() const;
-  /// All entries and copies, by name.
+  /// Returns all entries and copies, ordered by name.
   std::vector<WrittenEntry> entries() const;
-  /// Adds to the graph what no entry says.
+  /// Adds nodes to the graph that no entry describes.
   ir::Builder& builder() { return builder_; }
-  /// Marks the entry `name` and the entries around it as read, outward to those whose names begin
-  /// with `prefix`.
+  /// Marks the entry `name` as read, and also the entries around it whose names begin with
+  /// `prefix`.
   void mark_read(std::string_view name, std::string_view prefix = {});
 
-  ir::Graph graph;  // each node placed
-  /// A part of the graph is missing after an error.
+  ir::Graph graph;  // each node has a device
+  /// Returns true if a part of the graph is missing after an error.
   bool has_error() const { return !failed_.empty(); }
 
  private:
-  /// The names that entries of one graph may use.
+  /// The names that the entries of one graph can use, and the defaults of these entries.
   struct Scope {
-    std::string prefix;                         // "" or "lenet/"
+    std::string prefix;                         // "" or a prefix such as "lenet/"
     std::map<std::string, ir::ValueId> values;  // inputs and entries; invalid after an error
     bool trainable = true, training = true;
-    std::string variables;  // like prefix, for the names of variables: another entry's, if shared
-    Span shared_at;         // of the `variables:` that says so
-    std::map<std::string, Operand> numbers;  // inputs of a network that are given as numbers
-    plan::DeviceKind device = plan::DeviceKind::kCpu;  // of entries without their own placement
-    bool per_shard = false;  // what needs rows of several shards is computed from those of each
-    std::optional<VariableDType> variable_dtype = {};  // of entries that say nothing
+    // The prefix for names of variables. Differs from `prefix` if they are shared with another
+    // entry.
+    std::string variables;
+    Span shared_at;  // the position of `variables:`
+    // The inputs of a network that are given as numbers.
+    std::map<std::string, Operand> numbers;
+    // The device of entries without a placement.
+    plan::DeviceKind device = plan::DeviceKind::kCpu;
+    // Whether ops that would need the rows of several shards use only those of each shard.
+    bool per_shard = false;
+    // The dtype for entries that do not set one.
+    std::optional<VariableDType> variable_dtype = {};
   };
-  /// Where one entry, or one copy of it, is called.
+  /// The call of one entry, or of one copy of it.
   struct Call {
     const Entry& entry;
-    std::string name;        // full
-    std::string variables;   // the entry whose variables it uses; its own name, or another's
-    Span shared_at;          // of the `variables:` that says so
-    ir::ValueId first = {};  // valid: replaces the first operand
+    std::string name;  // the full name
+    // The entry whose variables it uses: its own name or that of another entry.
+    std::string variables;
+    Span shared_at;          // the position of `variables:`
+    ir::ValueId first = {};  // if valid, replaces the first operand
     plan::DeviceKind device = plan::DeviceKind::kCpu;
   };
-  /// What an operand gives: a value, or a number that has no dtype yet.
+  /// The argument for an operand: a value, or a number that does not have a dtype yet.
   struct Argument {
     ir::ValueId value;
     const Operand* number = nullptr;
@@ -125,40 +136,43 @@ class Instance {
   Scope scope_;
   std::set<std::string> failed_;                              // full names of entries
   std::map<std::string, const Entry*, std::less<>> entries_;  // by full name
-  std::map<std::string, std::string> owners_;  // entries, by full name: whose variables they use
+  // For each entry, by full name, the entry whose variables it uses.
+  std::map<std::string, std::string> owners_;
 };
 
-/// One tensor that one hook watches.
+/// A tensor that a hook watches.
 struct Watched {
   const Hook* hook = nullptr;
   plan::Hook::Kind kind = plan::Hook::Kind::kWatch;
-  std::string name;  // as delivered
-  std::string op;    // that makes it, before passes; or "variable", "input"
+  std::string name;  // the name under which it is delivered
+  // The op that makes it before any pass runs, or "variable" or "input".
+  std::string op;
   ir::ValueId value;
 };
 
 struct Bindings {
-  std::vector<ir::ValueId> returned;  // the leaves of `returns.value`, first to last
+  std::vector<ir::ValueId> returned;  // the leaves of `returns.value`, in order
   std::vector<Watched> watched;
   passes::Context context;
-  bool complete = true;  // false after an error: the passes cannot run
+  bool complete = true;  // false after an error, so that the passes cannot run
 };
 
 /// Resolves all names, reports unknown ones, and marks in the graph which results are read.
 Bindings bind(Reader& reader, Instance& instance, const Job& job);
 
-/// Warns of cross entropies whose labels depend on these variables, which are trained, while their
-/// logits do not. Before the passes.
+/// Warns about cross entropies whose labels depend on these trained variables while their logits do
+/// not. Called before the passes.
 void warn_of_swapped_labels(Reader& reader, const ir::Graph& graph,
                             const std::vector<ir::ValueId>& variables);
 
-/// After the passes: drops or reports what has no gradient. REQUIRES: bindings.complete.
+/// Drops or reports watched gradients that do not exist. Called after the passes. REQUIRES:
+/// bindings.complete.
 void check_gradients(Reader& reader, const ir::Graph& graph, const Job& job, Bindings& bindings);
 
-/// Variables are shared by name between the jobs of a file: their shapes must agree.
+/// Checks variables that the jobs of a file share by name: their shapes must agree.
 class SharedVariables {
  public:
-  /// Reports each variable of `graph` that an earlier job has with another shape.
+  /// Reports each variable of `graph` that has another shape in an earlier job.
   void check(Reader& reader, const Job& job, const ir::Graph& graph);
 
  private:
@@ -170,20 +184,20 @@ class SharedVariables {
   std::map<std::string, First> first_;
 };
 
-/// What the passes need to know of the job's optimizer, but for watched gradients. Nothing after
-/// an error. REQUIRES: job.optimizer, with something to minimize.
+/// Returns the parts of the job's optimizer that the passes need, except for watched gradients.
+/// Returns nothing after an error. REQUIRES: job.optimizer is set and minimizes at least one loss.
 std::optional<passes::Training> bind_optimizer(Reader& reader, Instance& instance, const Job& job);
 
-/// Resolves what is fed back, and stacks returned results of passes. False after an error.
-/// REQUIRES: the job has a loop, and `bound` is complete.
+/// Resolves the values that are fed back, and stacks the returned results of passes. Returns false
+/// after an error. REQUIRES: the job has a loop, and `bound` is complete.
 bool bind_loop(Reader& reader, Instance& instance, const Job& job, Bindings& bound);
 
-/// Fills everything of `made` but tensors, variables and steps, which `lowered` describes.
+/// Sets all members of `made` except tensors, variables and steps, which `lowered` describes.
 void write_io_spec(Reader& reader, const File& file, const Job& job, const ir::Graph& graph,
                    const Bindings& bindings, const Lowered& lowered, plan::Job& made);
 
-/// The column of a dataset without `shape:` has the rows of the input that reads it; two inputs
-/// that disagree are an error.
+/// Checks dataset columns without `shape:`. Such a column has the rows of the input that reads it;
+/// two inputs that disagree are an error.
 void check_implied_rows(Reader& reader, const File& file, const Job& job);
 
 }  // namespace flow::job

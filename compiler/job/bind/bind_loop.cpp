@@ -1,4 +1,4 @@
-// Names of a loop become values of its states; returned results of passes are stacked.
+// Resolves the names of a loop to values of its states, and stacks the returned results of passes.
 #include "compiler/job/bind/bind.h"
 
 #include <fmt/format.h>
@@ -46,7 +46,7 @@ class LoopBinder {
     return reader_.error(Diagnosis::kLoop, span, fmt::format(format, std::forward<Args>(args)...));
   }
 
-  /// Calls f(state, the name of the result) with each state that the item names.
+  /// Calls f(state, name of the result) for each state that the item names.
   template <typename F>
   void for_each_state(const Fed& fed, std::string_view key, F f) {
     bool any = false;
@@ -84,7 +84,7 @@ class LoopBinder {
     });
   }
 
-  /// The value of that name; invalid after an error.
+  /// Returns the value with that name, or an invalid id after an error.
   ValueId result_for(const ir::State& state, const Name& name, const char* what) {
     const ValueId found = instance_.require(name, what).value;
     if (!found.valid()) return {};
@@ -115,7 +115,8 @@ class LoopBinder {
         .with_hint("name a result that depends on no fed value in `first`");
   }
 
-  /// Random numbers that a first value depends on are drawn once, those of a pass in each pass.
+  /// Reports random numbers that are used both for a first value, which draws them once, and in
+  /// each pass, which draws them again.
   void check_draws() {
     std::vector<bool> drawn(graph_.values.size());
     for (const ir::Node& node : graph_.nodes) {
@@ -164,7 +165,7 @@ class LoopBinder {
         loop_.last, [&](const Name& name) { return instance_.find(name.text).value == value; });
   }
 
-  /// A state has no value before the first call.
+  /// Reports a state that is used as a result, because a state has no value before the first call.
   bool is_state(ValueId value, const std::string& name, Span span) {
     const ir::State* state = graph_.loop->state_of(value);
     if (!state) return false;
@@ -175,7 +176,7 @@ class LoopBinder {
     return true;
   }
 
-  /// Scopes and globs leave states out.
+  /// Reports hooks that name a state. Scopes and globs skip states.
   void check_hooks() {
     for (const Watched& watched : bound_.watched)
       if (watched.hook->pattern.text == watched.name || watched.hook->output)
@@ -205,7 +206,7 @@ class LoopBinder {
     return instance_.builder().add(op, name, std::move(operands), attributes, loop_.span);
   }
 
-  /// Behind the last pass.
+  /// Adds a node that runs after the last pass.
   ValueId add_after(std::string_view op, const ReturnValue& returned, std::string_view what,
                     std::vector<ValueId> operands, const ir::Attributes& attributes) {
     const ValueId made =
@@ -218,7 +219,7 @@ class LoopBinder {
     return add("fill", name, {}, {{"value", value}, {"shape", shape.extents()}, {"dtype", dtype}});
   }
 
-  /// A state that the passes update to what `update` makes of it.
+  /// Adds a state, and lets each pass update it to the result of `update(state)`.
   template <typename F>
   ValueId add_state(const std::string& name, ValueId first, F update) {
     const ValueId value = instance_.builder().add_state(name, first);
@@ -227,7 +228,7 @@ class LoopBinder {
     return value;
   }
 
-  /// Counts passes, from 0 on.
+  /// Returns a state that counts the passes from 0.
   ValueId pass() {
     if (!pass_.valid())
       pass_ =
@@ -238,7 +239,8 @@ class LoopBinder {
     return pass_;
   }
 
-  /// A tensor with the result of each pass along a new axis: after that of rows, or the first.
+  /// Returns a tensor that contains the results of all passes along a new axis. The new axis is the
+  /// second if the results have rows along the first, and otherwise the first.
   ValueId stack(const ReturnValue& returned, ValueId value) {
     const ir::Value result = graph_[value];
     if (result.shape.rank() == plan::kMaxRank) {
@@ -265,7 +267,8 @@ class LoopBinder {
     return add_after("gather", returned, "all", {all, numbers_of_passes()}, along);
   }
 
-  /// For each pass its number, or that of the last one that was made.
+  /// Returns the number of each pass. Passes that were not run have the number of the last pass
+  /// that was run.
   ValueId numbers_of_passes() {
     if (numbers_.valid()) return numbers_;
     const ValueId number = add("evenly_spaced", "loop:numbers", {},
@@ -286,7 +289,7 @@ class LoopBinder {
   const Job& job_;
   const Loop& loop_;
   Bindings& bound_;
-  std::vector<bool> varies_;  // by ValueId: does each pass compute it?
+  std::vector<bool> varies_;  // indexed by ValueId: whether each pass computes the value
   ValueId pass_, passes_, one_, numbers_;
 };
 

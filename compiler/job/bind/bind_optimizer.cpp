@@ -1,5 +1,5 @@
-// The optimizer meets the graph: losses, what is trained, what decays. Cross entropies whose logits
-// come first, as PyTorch has them.
+// Binds the optimizer to the graph: the losses, the trained variables, and the variables with
+// weight decay. Also warns about cross entropies whose logits come first, as in PyTorch.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -13,7 +13,7 @@
 namespace flow::job {
 namespace {
 
-/// 0 of an optimizer without weight decay.
+/// Returns the weight decay, or 0 for an optimizer without weight decay.
 double weight_decay_of(const plan::OptimizerRule& rule) {
   return std::visit(
       [](const auto& one) {
@@ -85,8 +85,9 @@ class OptimizerBinder {
     bind_matrices();
   }
 
-  /// Updates are smaller than what 16 bits tell apart. One error for each `variable_dtype:`, which
-  /// shows the first of its trained variables.
+  /// Reports trained variables that are stored in 16 bits, which cannot represent changes as small
+  /// as an update. Reports one error for each `variable_dtype:`, which names the first of its
+  /// trained variables.
   void check_stored() {
     std::vector<Span> reported;
     for (const ir::ValueId id : training_.variables) {
@@ -109,7 +110,8 @@ class OptimizerBinder {
     good_ = false;
   }
 
-  /// The last pattern that matches a variable decides.
+  /// Sets the factors on the learning rate. If several patterns match a variable, the last one
+  /// applies.
   void bind_rate_scales() {
     training_.rate_scales.assign(training_.variables.size(), 1);
     for (const auto& [glob, scale] : optimizer_.learning_rate_scales)
@@ -123,7 +125,7 @@ class OptimizerBinder {
     if (optimizer_.excludes) set_where(training_.weight_decays, *optimizer_.excludes, 0);
   }
 
-  /// What muon updates.
+  /// Determines which variables muon updates.
   void bind_matrices() {
     const std::vector<ir::ValueId> others =
         optimizer_.adamw ? matching(training_.variables, *optimizer_.adamw, "trained variable")
@@ -133,14 +135,16 @@ class OptimizerBinder {
                                   std::ranges::count(others, id) == 0);
   }
 
-  /// Of `numbers`, one for each trained variable, those of variables that a pattern matches.
+  /// Sets those of `numbers`, which has one element for each trained variable, whose variables
+  /// match a pattern.
   void set_where(std::vector<double>& numbers, const std::vector<Name>& globs, double number) {
     const auto matched = matching(training_.variables, globs, "trained variable");
     for (size_t i = 0; i < numbers.size(); ++i)
       if (std::ranges::count(matched, training_.variables[i]) > 0) numbers[i] = number;
   }
 
-  /// Those of `all` that a pattern matches, in their order. Reports patterns that match none.
+  /// Returns the values of `all` that a pattern matches, in their order. Reports patterns that
+  /// match none of them.
   std::vector<ir::ValueId> matching(const std::vector<ir::ValueId>& all,
                                     const std::vector<Name>& globs, std::string_view what) {
     const auto matches = [&](const Name& glob, ir::ValueId id) {
@@ -180,14 +184,15 @@ class OptimizerBinder {
         std::visit([](const auto& scale) { return bound(scale); }, *optimizer_.loss_scale);
   }
 
-  /// The op, and the values that it takes. Weight decay depends on the variable.
+  /// Sets the update op and its attributes, except for the weight decay, which depends on the
+  /// variable.
   template <typename Rule>
   void bind_rule(const Rule& rule) {
     training_.update = rule.update_op();
     const ops::OpSpec& op = *ops::find_spec(training_.update);
     plan::for_each_field<Rule>([&](const auto& field) {
       using V = typename std::decay_t<decltype(field)>::Value;
-      if constexpr (!std::is_enum_v<V>)  // ops have none
+      if constexpr (!std::is_enum_v<V>)  // ops have no enum attributes
         if (field.name != "weight_decay" && op.attribute(field.name))
           training_.attributes.set(field.name, rule.*field.member);
     });
@@ -200,7 +205,7 @@ class OptimizerBinder {
     bind_composed(rule);
   }
 
-  /// Updates of one step have no more than their op.
+  /// An update that consists of one op needs nothing else.
   void bind_composed(const auto&) {}
   void bind_composed(const plan::optimizers::Muon& rule) { training_.muon = rule; }
   void bind_composed(plan::optimizers::Adafactor rule) {
@@ -219,7 +224,7 @@ class OptimizerBinder {
   bool good_ = true;
 };
 
-/// By ValueId: what gradients reach the trained variables from.
+/// Returns, indexed by ValueId, whether gradients flow from the value to a trained variable.
 std::vector<bool> find_trained(const ir::Graph& graph, const std::vector<ir::ValueId>& variables) {
   std::vector<bool> trained(graph.values.size());
   for (const ir::ValueId variable : variables) trained[variable.index()] = true;
@@ -232,13 +237,14 @@ std::vector<bool> find_trained(const ir::Graph& graph, const std::vector<ir::Val
   return trained;
 }
 
-/// Both floats, so that nothing but their meaning tells them apart.
+/// Returns true if the op takes labels and logits of the same kind, so that swapped operands cause
+/// no type error.
 bool takes_labels_and_logits(const ops::OpSpec& op) {
   return op.operands.size() == 2 && op.operands[0].name == "labels" &&
          op.operands[1].name == "logits" && op.operands[0].accepts == op.operands[1].accepts;
 }
 
-/// The entry whose result it is: `net` for "net/bias_add".
+/// Returns the entry whose result the value is, such as `net` for "net/bias_add".
 std::string entry_name(const ir::Graph& graph, ir::ValueId value) {
   const auto alias = std::ranges::find(graph.aliases, value, &ir::Alias::value);
   return alias == graph.aliases.end() ? graph[value].name : alias->name;

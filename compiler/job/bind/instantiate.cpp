@@ -1,4 +1,4 @@
-// Entries, one after another, through the builder.
+// Adds the entries of a job to its graph, one after another, through the builder.
 #include "compiler/job/bind/bind.h"
 
 #include <fmt/format.h>
@@ -15,7 +15,8 @@
 namespace flow::job {
 namespace {
 
-// Networks that call networks several times grow exponentially.
+// Limits the number of entries, which grows exponentially if networks call other networks several
+// times.
 constexpr size_t kMaxEntries = 20'000;
 
 }  // namespace
@@ -62,7 +63,8 @@ void Instance::add_inputs() {
   }
 }
 
-/// The state that stands for an input or entry which a loop feeds; else the value itself.
+/// Returns the state that replaces an input or entry that the loop feeds, or the value itself for
+/// all others.
 ir::ValueId Instance::fed_back(const std::string& name, ir::ValueId value) {
   if (!job_.loop || !value.valid()) return value;
   const bool is_fed = std::ranges::any_of(
@@ -95,7 +97,7 @@ void Instance::run(const std::vector<Entry>& entries, Scope& scope) {
   }
 }
 
-/// The entry, or its copies one after another.
+/// Calls the entry, or its copies one after another.
 ir::ValueId Instance::call_entry(const Entry& entry, const std::string& name, Scope& scope) {
   if (entry.copies.empty()) return call_once(entry, name, scope.variables + entry.name.text, scope);
   owners_[name] = scope.variables + entry.name.text;
@@ -113,10 +115,10 @@ ir::ValueId Instance::call_entry(const Entry& entry, const std::string& name, Sc
   return value;
 }
 
-/// One copy, or the only one. `own`: the name of its own variables.
+/// Calls one copy, or the entry itself. `own` is the name of its own variables.
 ir::ValueId Instance::call_once(const Entry& entry, const std::string& name, std::string own,
                                 const Scope& scope, ir::ValueId first) {
-  // "/0" of a copy
+  // The part of the name after the entry's name, such as "/0" for a copy.
   const std::string suffix = name.substr(scope.prefix.size() + entry.name.text.size());
   const auto owner = owner_of(entry, suffix, scope);
   if (owner) own = *owner;
@@ -127,21 +129,22 @@ ir::ValueId Instance::call_once(const Entry& entry, const std::string& name, std
   return owner || !entry.variables ? value : ir::ValueId();
 }
 
-/// Its own, or that of the surrounding network or job.
+/// Returns the device of the entry, or that of the surrounding network or job.
 plan::DeviceKind Instance::device_of(const Entry& entry, const Scope& scope) {
   if (!entry.placement) return scope.device;
   check_entry_placement(reader_, entry, job_, target_);
   return job::device_of(*entry.placement, target_);
 }
 
-/// The name of the variables of the entry in `variables:`, or of its copy with the same number.
-/// Nothing if the entry has its own, or after an error.
+/// Returns the name of the variables of the entry in `variables:`, or of its copy with the same
+/// number. Returns nothing if the entry has its own variables, or after an error.
 std::optional<std::string> Instance::owner_of(const Entry& entry, const std::string& suffix,
                                               const Scope& scope) {
   if (!entry.variables) return {};
   const std::string name = scope.prefix + entry.variables->text;
   mark_read(name, scope.prefix);
-  const std::string inside = name + "/";  // a network can exist only for its variables
+  // A network may exist only for its variables, so its entries count as read.
+  const std::string inside = name + "/";
   for (auto part = entries_.lower_bound(inside);
        part != entries_.end() && part->first.starts_with(inside); ++part)
     usage_.read(part->second->name);
@@ -157,7 +160,7 @@ std::optional<std::string> Instance::owner_of(const Entry& entry, const std::str
 }
 
 ir::ValueId Instance::call(const Call& call, const Scope& scope) {
-  // Operands are looked at in any case, so that their errors are reported and they count as read.
+  // Operands are always resolved, so that their errors are reported and they count as read.
   auto arguments = arguments_of(call, scope);
   if (call.entry.has_error || !arguments) return {};
   return call.entry.network ? call_network(call, *arguments, scope)
@@ -214,12 +217,13 @@ ir::ValueId Instance::call_op(const Call& call, std::vector<Argument> arguments,
        call.variables, call.shared_at, stored.dtype, stored.span});
 }
 
-/// Its own, or that of the surrounding network.
+/// Returns the setting of the entry, or that of the surrounding network.
 std::optional<VariableDType> Instance::variable_dtype_of(const Entry& entry, const Scope& scope) {
   return entry.variable_dtype ? entry.variable_dtype : scope.variable_dtype;
 }
 
-/// As written, but float32 means float64 in a float64 job, also where it is the default.
+/// Returns the attributes as written, except that float32 means float64 in a float64 job, even if
+/// it is the default.
 ir::Attributes Instance::attributes_of(const Entry& entry) const {
   ir::Attributes attributes = entry.attributes;
   if (graph.compute_dtype != DType::kFloat64) return attributes;
@@ -233,13 +237,15 @@ ir::Attributes Instance::attributes_of(const Entry& entry) const {
   return attributes;
 }
 
-/// What the operands give, or nothing where one is unknown after an error.
+/// Returns the arguments for the operands, or nothing if one of them is unknown after an error.
 std::optional<std::vector<Instance::Argument>> Instance::arguments_of(const Call& call,
                                                                       const Scope& scope) {
   const Entry& entry = call.entry;
   std::vector<Argument> arguments(entry.operands.size());
   bool good = true;
-  Span reported;  // once, if one place gives several operands
+  // The place of the last reported error. A place can give several operands, but is reported only
+  // once.
+  Span reported;
   for (size_t i = 0; i < arguments.size(); ++i) {
     const Operand& operand = entry.operands[i];
     if (!operand.given) continue;
@@ -264,8 +270,9 @@ std::optional<std::vector<Instance::Argument>> Instance::arguments_of(const Call
   return arguments;
 }
 
-/// The dtype of the first other operand of the same kind as operand i (for `y` of `where`: `x`).
-/// Without one: int32 for integers, else the job's float dtype.
+/// Returns the dtype of the first other operand of the same kind as operand i (for `y` of `where`:
+/// `x`). Without such an operand, returns int32 for integers and the job's float dtype for all
+/// others.
 DType Instance::dtype_beside(const Call& call, size_t i,
                              const std::vector<Argument>& arguments) const {
   const std::vector<ops::OperandSpec>& defs = call.entry.def->operands;
@@ -277,7 +284,7 @@ DType Instance::dtype_beside(const Call& call, size_t i,
   return kind(i) == ops::Accepts::kInteger ? DType::kInt32 : graph.compute_dtype;
 }
 
-/// True where the dtype has that number; else an error.
+/// Returns true if the dtype can represent the number. Otherwise reports an error.
 bool Instance::check_number(const Call& call, const Operand& operand, DType dtype) {
   const double value = *parse_number(operand.text);
   const auto whole = parse_integer(operand.text);
@@ -290,7 +297,7 @@ bool Instance::check_number(const Call& call, const Operand& operand, DType dtyp
                        : "write an integer, or `cast` the other operand first");
     return false;
   }
-  // The node keeps a double, which may be 2^63: beyond all integers.
+  // The node stores a double, which may be 2^63 and thus exceed all integers.
   const bool kept = !is_integer(dtype) || (value < 0x1p63 && static_cast<int64_t>(value) == *whole);
   if (kept && can_hold(dtype, value)) return true;
   reader_
@@ -301,7 +308,7 @@ bool Instance::check_number(const Call& call, const Operand& operand, DType dtyp
   return false;
 }
 
-/// A number as operand i; invalid after an error.
+/// Adds a number as operand i. Returns an invalid id after an error.
 ir::ValueId Instance::add_number(const Call& call, size_t i,
                                  const std::vector<Argument>& arguments) {
   const Operand& operand = *arguments[i].number;
@@ -322,14 +329,14 @@ Resolved Instance::resolve(std::string_view text, const Scope& scope) const {
   if (const ir::ValueId value = graph.find(name); value.valid()) return {value};
   if (const ir::ValueId value = first_result(name); value.valid()) return {value};
   if (const ir::ValueId value = shared_variable(name); value.valid()) return {value};
-  // A part of something that an error left out?
+  // The name may refer to a part of an entry that failed earlier.
   const auto left_out = [&](const std::string& broken) {
     return name.starts_with(broken) || broken.starts_with(scope.prefix + first + "/");
   };
   return {{}, std::ranges::any_of(failed_, left_out)};
 }
 
-/// `x.values` is `x` where the op calls its first result so.
+/// Returns `x` for `x.values` if this is the name of the op's first result.
 ir::ValueId Instance::first_result(const std::string& name) const {
   const size_t dot = name.find_last_of('.');
   const ir::ValueId value = graph.find(name.substr(0, dot));
@@ -342,7 +349,7 @@ ir::ValueId Instance::first_result(const std::string& name) const {
   return first && port != "out" && port == name.substr(dot + 1) ? value : ir::ValueId();
 }
 
-/// `b/weight` is `a/weight` where b uses the variables of a.
+/// Returns `a/weight` for `b/weight` if b uses the variables of a.
 ir::ValueId Instance::shared_variable(const std::string& name) const {
   for (size_t cut = name.rfind('/'); cut != std::string::npos && cut > 0;
        cut = name.rfind('/', cut - 1)) {
@@ -372,7 +379,7 @@ void Instance::report_unknown(const Name& name, std::string_view what, const Sco
         candidates.push_back(other.substr(scope.prefix.size()));
   } else {
     for (const auto& [known, value] : scope.values) candidates.push_back(known);
-    // Deeper names need their path.
+    // Names inside other entries need their path.
     constexpr size_t kMost = 3;
     for (const std::string& other : names())
       if (inner.size() < kMost && other.starts_with(scope.prefix) &&
@@ -388,7 +395,7 @@ std::vector<std::string> Instance::names() const {
   std::vector<std::string> names;
   std::set<std::string_view> seen;
   const auto add = [&](const std::string& name) {
-    // A colon marks what the compiler made for itself.
+    // Names that the compiler makes contain a colon.
     if (name.find(':') == std::string::npos && seen.insert(name).second) names.push_back(name);
   };
   for (const ir::Value& value : graph.values) add(value.name);
@@ -406,7 +413,7 @@ std::vector<WrittenEntry> Instance::entries() const {
 }
 
 void Instance::mark_read(std::string_view name, std::string_view prefix) {
-  // "lenet/conv1/weight" reads "lenet/conv1" and "lenet".
+  // The name "lenet/conv1/weight" marks "lenet/conv1" and "lenet" as read.
   while (name.size() > prefix.size()) {
     if (const auto entry = entries_.find(name); entry != entries_.end())
       usage_.read(entry->second->name);

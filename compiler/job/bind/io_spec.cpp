@@ -1,4 +1,4 @@
-// The data of a plan that no step holds.
+// Writes the parts of a plan that are not steps.
 #include "compiler/job/bind/bind.h"
 
 #include <fmt/format.h>
@@ -11,7 +11,7 @@
 namespace flow::job {
 namespace {
 
-/// The datasets and columns that the inputs read, in the order of the file.
+/// Returns the datasets and columns that the inputs read, in the order of the file.
 std::vector<plan::Dataset> read_datasets(const Reader& reader, const File& file, const Job& job) {
   std::vector<plan::Dataset> read;
   for (const Dataset& dataset : file.datasets) {
@@ -31,7 +31,7 @@ std::vector<plan::Dataset> read_datasets(const Reader& reader, const File& file,
   return read;
 }
 
-/// The column that the input reads, or null.
+/// Returns the column that the input reads, or null.
 const Column* column_of(const std::vector<Dataset>& datasets, const plan::FromDataset& from) {
   for (const Dataset& dataset : datasets)
     if (dataset.name.text == from.dataset)
@@ -40,7 +40,8 @@ const Column* column_of(const std::vector<Dataset>& datasets, const plan::FromDa
   return nullptr;
 }
 
-/// Rows of a column without `shape:` are as `input` reads them: are its means and deviations?
+/// Checks that the numbers of means and deviations fit the rows of a column without `shape:`, whose
+/// shape `input` determines.
 void check_channels_of(Reader& reader, const Column& column, const Input& input) {
   const auto check = [&](std::string_view key, Span span, size_t values) {
     if (values <= 1) return;
@@ -74,7 +75,7 @@ class IoSpecWriter {
     return made;
   }
 
-  /// `next` counts the leaves, whose values `returned` lists.
+  /// Converts a returned value. `next` counts the leaves, whose values are in `returned`.
   plan::ReturnValue return_value(const ReturnValue& value, const std::vector<ir::ValueId>& returned,
                                  size_t& next) const {
     plan::ReturnValue made;
@@ -97,7 +98,7 @@ class IoSpecWriter {
     return tensor(context.gradient_norm);
   }
 
-  /// What a gradient of the scaled, summed loss is multiplied by.
+  /// Returns the factor on a gradient of the scaled, summed loss.
   double gradient_factor(const Hook& hook, const passes::Context& context) const {
     const passes::Training& training = *context.training;
     return (hook.mean ? 1 / static_cast<double>(context.loss_elements) : 1) /

@@ -1,6 +1,5 @@
-// Attributes of an entry, read by the table of the op, and how a variable starts: `zeros`, `0.1`,
-// or
-// `{type: truncated_normal, stddev: 0.1}`.
+// Reads the attributes of an entry, according to the table of the op, and initializers of
+// variables, such as `zeros`, `0.1`, or `{type: truncated_normal, stddev: 0.1}`.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -18,8 +17,8 @@ namespace {
 
 using plan::Attribute;
 
-/// `valid`, `same`, ... as words; a number as a list of it; [1, 2] and [[0, 1], [2, 3]] as two
-/// numbers for each dimension.
+/// Reads `valid`, `same` and so on as words, a number as a list with one number, and [1, 2] or [[0,
+/// 1], [2, 3]] as two numbers for each dimension.
 std::optional<Attribute> read_padding(Reader& reader, const yaml::Node& node,
                                       const std::string& what) {
   const std::vector<std::string>& words = padding_words();
@@ -54,7 +53,7 @@ std::optional<Attribute> read_padding(Reader& reader, const yaml::Node& node,
   return pads;
 }
 
-/// [[0, 1], [2, 3]] as 0 1 2 3
+/// Reads [[0, 1], [2, 3]] as 0 1 2 3.
 std::optional<std::vector<int64_t>> read_pairs(Reader& reader, const yaml::Node& node,
                                                const std::string& what, Bounds bounds) {
   const auto bad = [&](const yaml::Node& where) -> std::optional<std::vector<int64_t>> {
@@ -73,7 +72,7 @@ std::optional<std::vector<int64_t>> read_pairs(Reader& reader, const yaml::Node&
   return numbers;
 }
 
-/// Text in brackets; the op parses the inside.
+/// Reads text in brackets. The op parses the inside.
 std::optional<std::string> read_index(Reader& reader, const yaml::Node& node,
                                       const std::string& what) {
   if (node.is_scalar() && node.scalar.starts_with('[') && node.scalar.ends_with(']'))
@@ -152,7 +151,7 @@ std::optional<Attribute> read_value(Reader& reader, const yaml::Node& node,
   return {};
 }
 
-/// {l1: 0.01, l2: 0.02}: at least one of them.
+/// Reads {l1: 0.01, l2: 0.02}, which requires at least one of the two keys.
 void read_regularizer(Reader& reader, const yaml::Node& node, const ops::AttributeSpec& def,
                       Entry& entry) {
   if (node.is_scalar() && parse_number(node.scalar)) {
@@ -182,7 +181,9 @@ void read_attribute(Reader& reader, const yaml::Node& node, const ops::Attribute
   entry.spans.spans.emplace_back(def.name, node.span);
   const size_t before = reader.diags.error_count();
   if (reader.diags.is_silenced(node.span)) {
-    entry.has_error = true;  // any text in brackets is an index
+    // An error in the value was reported before. The value is not read, because any text in
+    // brackets would be accepted as an index.
+    entry.has_error = true;
   } else if (def.type == ops::AttributeType::kInitializer) {
     if (auto initializer = read_initializer(reader, node, fmt::format("`{}`", def.name)))
       entry.initializers.emplace_back(def.name, std::move(*initializer));

@@ -1,5 +1,4 @@
-// Defaults of tables as nodes. One walk over a file by its tables; what is done with defaults on
-// the way is one of two things.
+// Writes or drops the defaults of a file, in one walk over the file according to its tables.
 #include <algorithm>
 
 #include "compiler/ir/describe_ops.h"
@@ -13,7 +12,7 @@
 namespace flow::job {
 namespace {
 
-/// "[1, 1]"
+/// Returns a list for a text such as "[1, 1]".
 yaml::Node list_in(std::string_view text) {
   std::vector<yaml::Node> items;
   for (const std::string& item : split(text.substr(1, text.size() - 2), ','))
@@ -22,7 +21,7 @@ yaml::Node list_in(std::string_view text) {
   return yaml::list_node(std::move(items));
 }
 
-/// "zeros", or a type with its number: random_normal(0.02).
+/// Returns a node for "zeros", or for a type with a number such as "random_normal(0.02)".
 yaml::Node initializer_node(std::string_view text) {
   const WrittenInitializer made = default_initializer(text);
   const yaml::Node type = yaml::scalar_node(std::string(plan::type_name(made)));
@@ -35,7 +34,7 @@ yaml::Node initializer_node(std::string_view text) {
       {{"type", {}, type}, {"stddev", {}, yaml::scalar_node(shortest(normal->stddev))}});
 }
 
-/// Are both values equal? Numbers are compared by value.
+/// Returns true if both values are equal. Compares numbers by value.
 bool same_value(const yaml::Node& a, const yaml::Node& b) {
   if (a.kind != b.kind) return false;
   if (a.is_scalar()) {
@@ -51,7 +50,8 @@ bool same_value(const yaml::Node& a, const yaml::Node& b) {
          });
 }
 
-/// The default of an attribute that is absent from `entry`; nothing if it cannot be written.
+/// Returns the default of an attribute that is absent from `entry`, or nothing if it cannot be
+/// written.
 std::optional<yaml::Node> default_of(const ops::OpSpec& op, const ops::AttributeSpec& def,
                                      const yaml::Node& entry) {
   const std::string_view text = def.fallback;
@@ -70,8 +70,8 @@ std::optional<yaml::Node> default_of(const ops::OpSpec& op, const ops::Attribute
   }
 }
 
-/// Inserts a key after those that precede it in `order`. Without such keys: before those that
-/// follow it, or at the end.
+/// Inserts a key after the keys that precede it in `order`. If there are none, inserts it before
+/// the keys that follow it, or else at the end.
 void insert_key(yaml::Node& mapping, std::string_view key, yaml::Node value,
                 const std::vector<std::string>& order) {
   const auto rank = [&order](std::string_view name) { return std::ranges::find(order, name); };
@@ -82,7 +82,7 @@ void insert_key(yaml::Node& mapping, std::string_view key, yaml::Node value,
   mapping.entries.insert(place, {std::string(key), {}, std::move(value)});
 }
 
-/// A section that may be empty, and means the same when it is absent.
+/// Returns true for a section that can be empty and then means the same as if it were absent.
 bool is_optional(const KeyDef& def) {
   return def.type == KeyType::kSection && !def.required() && !def.section->each &&
          def.section->one_of.empty() && std::ranges::none_of(def.section->keys, &KeyDef::required);
@@ -150,7 +150,7 @@ class Defaults {
     }
   }
 
-  /// Is the value, in which defaults are dropped, the default?
+  /// Returns true if the value, from which defaults have been dropped, is the default.
   bool says_default(const yaml::Node& value, const KeyDef& def) const {
     if (is_optional(def) || (def.type == KeyType::kSections && !def.required()))
       return !value.is_scalar() && value.entries.empty() && value.items.empty();
@@ -184,7 +184,7 @@ class Defaults {
     shorten(node, kind, *variant);
   }
 
-  /// A mapping with only a type becomes a word; one with only the number becomes the number.
+  /// Turns a mapping with only a type into a word, and one with only the number into the number.
   static void shorten(yaml::Node& node, const VariantKind& kind, const Variant& variant) {
     const bool alone = node.entries.size() == 1;
     const bool number = node.entries.size() == 2 && variant.type == kind.number &&
@@ -204,7 +204,8 @@ class Defaults {
     if (callee.op) visit_attributes(node, *callee.op);
     if (callee.network) visit_arguments(node, *callee.network);
     if (callee.network || callee.op) visit_keys(node, training_keys(callee.op));
-    // One that is absent means another's, so that its default is not dropped.
+    // If the placement is absent, that of the network or job applies, so a placement that equals
+    // the default is not dropped.
     yaml::Node* placement = node.find("placement");
     if (placement && writes_) visit_section(*placement, kEntryPlacementSection);
     const yaml::Node* per_shard = node.find("per_shard");
@@ -238,9 +239,9 @@ class Defaults {
     for (const yaml::Entry& param : params->entries) {
       if (param.key == "note" || param.value.scalar == "required") continue;
       const yaml::Node* given = node.find(param.key);
-      if (!given && writes_)
-        insert_key(node, param.key, param.value, order);
-      else if (given && !writes_ && given->scalar == param.value.scalar &&  // inside text, too
+      if (!given && writes_) insert_key(node, param.key, param.value, order);
+      // The text is compared as well, because the param may be used inside text.
+      else if (given && !writes_ && given->scalar == param.value.scalar &&
                same_value(*given, param.value))
         node.erase(param.key);
     }
@@ -282,7 +283,7 @@ class Defaults {
   yaml::Node& file_;
   const bool writes_;
   bool train_ = false;
-  std::optional<std::string> first_;  // what the first entry of a graph reads
+  std::optional<std::string> first_;  // the value that the first entry of a graph reads
 };
 
 }  // namespace

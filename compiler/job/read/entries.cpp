@@ -1,4 +1,5 @@
-// One entry of a graph: the op or network it calls, its operands by name, its attributes.
+// Reads one entry of a graph: the op or network that it calls, its operands by name, and its
+// attributes.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -13,7 +14,7 @@
 namespace flow::job {
 namespace {
 
-/// What an op or network reads.
+/// An operand of an op, or an input of a network.
 struct Argument {
   std::string name;
   bool optional = false, variadic = false;
@@ -29,7 +30,8 @@ std::vector<Argument> arguments_of(const ops::OpSpec* def, const Signature* netw
   return arguments;
 }
 
-/// The network that the entry calls; null where it calls an op, or, after an error, nothing.
+/// Returns the network that the entry calls. Returns null if the entry calls an op, or after an
+/// error.
 const Signature* find_callee(Reader& reader, const yaml::Node& op, const Networks& networks,
                              Entry& entry) {
   entry.op = {op.scalar, op.span};
@@ -111,7 +113,7 @@ class EntryReader {
     return {};
   }
 
-  /// Operands given by their own names: `labels: labels`.
+  /// Reads operands that are given by name, such as `labels: labels`.
   void read_named() {
     entry_.operands.assign(arguments_.size(), Operand{{}, {}, false});
     for (size_t i = 0; i < arguments_.size(); ++i) {
@@ -122,7 +124,7 @@ class EntryReader {
     }
   }
 
-  /// `in:`, one or a list, or what it defaults to.
+  /// Reads `in:`, which is one operand or a list, or uses its default.
   void read_main(const std::optional<std::string>& fallback) {
     if (const yaml::Node* in = node_.find("in")) {
       in_span_ = in->span;
@@ -141,7 +143,7 @@ class EntryReader {
     }
   }
 
-  /// Gives the operands of `in:` to the ports that were not given by name, in order.
+  /// Assigns the operands of `in:`, in order, to the operands that are not given by name.
   void bind() {
     std::vector<Operand> bound;
     size_t next = 0;
@@ -195,7 +197,7 @@ class EntryReader {
     return fmt::format("add `{}: NAME`", join(missing, ": NAME` and `"));
   }
 
-  /// Of a bool, `true` and `false` are the numbers 1 and 0.
+  /// Converts `true` and `false` to the numbers 1 and 0 if the dtype is bool.
   yaml::Node number_of_truth(const ops::AttributeSpec& def, const yaml::Node& value) const {
     const yaml::Node* dtype = node_.find("dtype");
     const bool truth = value.is_scalar() && (value.scalar == "true" || value.scalar == "false");
@@ -209,7 +211,7 @@ class EntryReader {
     for (const yaml::Entry& field : node_.entries) {
       if (const ops::AttributeSpec* def = attribute(field.key)) {
         read_attribute(reader_, number_of_truth(*def, field.value), *def, entry_);
-        // An error at the value shows the key too, unless the value comes from elsewhere.
+        // An error at the value also underlines the key, unless the value comes from another place.
         Span& span = entry_.spans.spans.back().second;
         if (span.source == field.key_span.source && field.key_span.end <= span.begin)
           span.begin = field.key_span.begin;
@@ -237,7 +239,7 @@ class EntryReader {
     return VariableDType{parse_dtype(*word), key};
   }
 
-  /// `variables: ENTRY`; only that entry decides whether they are trained.
+  /// Reads `variables: ENTRY`. Only that entry determines whether the variables are trained.
   void read_sharing() {
     const yaml::Node* node = node_.find("variables");
     if (!node || !takes_variables()) return;
@@ -257,7 +259,8 @@ class EntryReader {
             .label(node->span, "shared here");
   }
 
-  /// Whether a key sets the initial value or training of variables, not what the entry computes.
+  /// Returns true if a key affects only the initial value or the training of variables, and not the
+  /// result of the entry.
   bool is_of_variables(std::string_view key) const {
     const ops::AttributeSpec* def = attribute(key);
     return key == "trainable" || key == "variable_dtype" || (def && job::is_of_variables(*def));
@@ -287,7 +290,7 @@ class EntryReader {
   }
 
   Reader& reader_;
-  const bool added_;  // by a job that extends another
+  const bool added_;  // added by a job that extends another
   const yaml::Node& node_;
   Entry& entry_;
   MeantKeys meant_;

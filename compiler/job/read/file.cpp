@@ -1,5 +1,5 @@
-// The top level of a job file, and of a job. Mappings that are written as lists, a dash before each
-// entry or before the first.
+// Reads the top level of a job file and of a job. Also repairs mappings that are written as lists,
+// with a dash before each entry or before the first one.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -32,7 +32,7 @@ void read_version(const Fields& fields) {
   }
 }
 
-/// Reports the conditions that variables do not meet.
+/// Reports the conditions that the variables do not satisfy.
 void read_checks(Reader& reader, const yaml::Node& node) {
   for (const yaml::Entry& entry : reader.entries(node, "`checks`")) {
     reader.check_name({entry.key, entry.key_span});
@@ -60,7 +60,8 @@ void read_training(const Fields& fields, Job& job) {
   }
 }
 
-/// The entries of all items; nothing where those are no mappings or have a key in common.
+/// Returns the entries of all items, or nothing if an item is not a mapping or if items have a key
+/// in common.
 std::vector<yaml::Entry> joined(const yaml::Node& list) {
   std::vector<yaml::Entry> entries;
   std::set<std::string_view> keys;
@@ -74,7 +75,7 @@ std::vector<yaml::Entry> joined(const yaml::Node& list) {
   return entries;
 }
 
-/// Are there items that call an op and name no result?
+/// Returns true if an item calls an op without a name for the result.
 bool has_calls(const yaml::Node& list) {
   return std::ranges::any_of(list.items, [](const yaml::Node& item) {
     return item.is_mapping() && item.find("op") != nullptr;
@@ -84,7 +85,7 @@ bool has_calls(const yaml::Node& list) {
 void join_items(Reader& reader, yaml::Node& list, const Section& section) {
   const bool nameless = section.each && section.each->type == KeyType::kEntry && has_calls(list);
   std::vector<yaml::Entry> entries = nameless ? std::vector<yaml::Entry>() : joined(list);
-  if (entries.empty() && !nameless) return;  // its reader reports the error
+  if (entries.empty() && !nameless) return;  // the reader of the section reports the error
   reader.error(Diagnosis::kWrongKind, list, "{} is a list; expected a mapping", section.what)
       .with_hint(nameless ? "write each entry as `NAME: {op: ...}`, without a dash"
                           : kWithoutDashes);
@@ -115,7 +116,8 @@ Job read_job(Reader& reader, const yaml::Entry& entry, const std::vector<Dataset
             "write the job itself under `jobs`: jobs are extended before variables are known");
     reader.diags.silence(entry.key_span);
   }
-  const auto type = fields.word("type");  // after an error, the optimizer decides
+  // After an error in the type, the presence of an optimizer determines whether the job trains.
+  const auto type = fields.word("type");
   job.train = type ? *type == "train" : fields.find("optimizer") != nullptr;
   if (const yaml::Node* placement = fields.find("placement"))
     job.placement =

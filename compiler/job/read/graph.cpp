@@ -1,5 +1,5 @@
-// `graph:`: entries, what each reads by default, and their copies. The order in which they run:
-// each after those it reads, else as in the file.
+// Reads `graph:`: the entries, their default operands, and their copies. Sorts the entries so that
+// each runs after those that it reads, and otherwise in the order of the file.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -41,7 +41,7 @@ class Sorter {
     Span span;
   };
 
-  /// Which entries each entry reads. Unknown names are errors.
+  /// Determines which entries each entry reads. Unknown names are errors.
   void find_reads() {
     reads_.resize(graph_.entries.size());
     for (size_t i = 0; i < graph_.entries.size(); ++i) {
@@ -53,7 +53,7 @@ class Sorter {
     }
   }
 
-  /// The entry whose variables another one uses comes before it.
+  /// Orders an entry after the entry whose variables it uses.
   void find_owner(size_t reader_entry, const Name& owner) {
     const std::string first = owner.text.substr(0, owner.text.find('/'));
     if (const auto found = index_.find(first); found != index_.end()) {
@@ -110,10 +110,10 @@ class Sorter {
                            : suggestion(first, others, "available names:"));
   }
 
-  /// Depth first, with an explicit stack: graphs can be long chains.
+  /// Visits entries depth first, with an explicit stack, because graphs can contain long chains.
   void visit(size_t root) {
     if (state_[root] != State::kNew) return;
-    std::vector<std::pair<size_t, size_t>> stack{{root, 0}};  // entry, next of its reads
+    std::vector<std::pair<size_t, size_t>> stack{{root, 0}};  // an entry, and its next read
     state_[root] = State::kOpen;
     while (!stack.empty()) {
       const auto [entry, next] = stack.back();
@@ -148,14 +148,16 @@ class Sorter {
   Reader& reader_;
   Graph& graph_;
   std::vector<State> state_;
-  std::vector<std::string> names_;  // inputs, then entries that are not inputs as well
+  // The inputs, followed by the entries that do not have the name of an input.
+  std::vector<std::string> names_;
   size_t inputs_ = 0;
   std::map<std::string, size_t> index_;
   std::vector<std::vector<Read>> reads_;
   std::vector<size_t> order_;
 };
 
-/// Reports unknown operands and cycles, poisons what has them, and sorts.
+/// Reports unknown operands and cycles, marks the entries with them as erroneous, and sorts the
+/// entries.
 void order_entries(Reader& reader, Graph& graph, const std::vector<Name>& inputs) {
   Sorter(reader, graph, inputs).run();
 }
@@ -200,7 +202,7 @@ class GraphReader {
     for (int64_t i = 0; i < count.value_or(1); ++i) {
       if (!networks_.variables().may_copy(field.value, field.key_span)) break;
       copies.push_back(read_copy(field, i, above));
-      if (copies.back().has_error) break;  // the others would be wrong likewise
+      if (copies.back().has_error) break;  // the other copies would have the same error
     }
     Entry entry = copies.empty() ? Entry{} : copies.front();
     entry.name = {field.key, field.key_span};
@@ -222,7 +224,7 @@ class GraphReader {
     return entry;
   }
 
-  /// Replaces `cell/*`, or `cell/*/part`, by an operand for each copy of `cell`.
+  /// Replaces `cell/*`, or `cell/*/part`, by one operand for each copy of `cell`.
   void read_all_copies(Entry& entry) {
     for (Entry& copy : entry.copies) read_all_copies(copy);
     if (!entry.copies.empty()) {
@@ -244,13 +246,13 @@ class GraphReader {
     for (const Operand& operand : entry.operands) entry.spans.operands.push_back(operand.span);
   }
 
-  /// False after an error.
+  /// Appends one operand for each copy. Returns false after an error.
   bool add_copies(const Entry& entry, const Operand& operand, size_t star,
                   std::vector<Operand>& operands) {
     const std::string name = operand.text.substr(0, star), part = operand.text.substr(star + 2);
     const auto copies = copies_.find(name);
     if (copies == copies_.end()) {
-      operands.push_back(operand);  // is reported with all unknown names
+      operands.push_back(operand);  // is reported together with all unknown names
       return true;
     }
     if (copies->second == 0) {
@@ -301,7 +303,7 @@ class GraphReader {
   const std::vector<Name>& inputs_;
   Networks& networks_;
   const Locals& locals_;
-  std::map<std::string, size_t> copies_;  // of each entry, 0 where it has no `repeat`
+  std::map<std::string, size_t> copies_;  // for each entry; 0 without `repeat`
 };
 
 }  // namespace
@@ -309,7 +311,7 @@ class GraphReader {
 std::vector<std::optional<std::string>> entries_above(const yaml::Node& graph,
                                                       const std::optional<std::string>& first,
                                                       const Sources& sources) {
-  std::map<int32_t, std::map<uint32_t, size_t>> files;  // their entries by place
+  std::map<int32_t, std::map<uint32_t, size_t>> files;  // the entries of each file, by position
   for (size_t i = 0; i < graph.entries.size(); ++i) {
     const yaml::Entry& entry = graph.entries[i];
     const Span key = entry.place.value_or(entry.key_span), value = entry.value.span;

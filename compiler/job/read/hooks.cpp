@@ -1,6 +1,6 @@
-// `hooks:` and `--watch`: what is watched, in which steps, and where it goes. `metrics:` becomes an
-// entry for each metric, which pairs labels with predictions, and a hook that prints what all rows
-// give together.
+// Reads `hooks:` and `--watch`: the watched tensors, the steps, and the sinks. Turns each of
+// `metrics:` into an entry, which pairs labels with predictions, and a hook, which prints the
+// metric over all rows.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -16,7 +16,7 @@
 namespace flow::job {
 namespace {
 
-/// "7", "5..8" or "100..1000/100".
+/// Parses "7", "5..8" or "100..1000/100".
 std::optional<plan::StepRange> parse_steps(std::string_view text) {
   plan::StepRange range;
   if (const auto step = parse_integer(text); step && *step >= 0 && *step < INT64_MAX)
@@ -51,7 +51,7 @@ std::vector<plan::StepRange> read_steps(Reader& reader, const yaml::Node& node) 
   return ranges;
 }
 
-/// The text of a condition that can be parsed.
+/// Returns the text of a condition if it can be parsed.
 std::optional<std::string> read_condition(Reader& reader, const yaml::Node& node) {
   const auto text = read_text(reader, node, "`when`");
   if (!text) return {};
@@ -84,7 +84,7 @@ void read_steps_and_condition(const Fields& fields, Hook& hook) {
         .with_hint("add `when: ...`, such as `when: \"max > 1e3\"`");
 }
 
-/// `as:` names a folder of the run directory.
+/// Reads `as:`, which names a folder of the run directory.
 void read_output(const Fields& fields, Hook& hook) {
   const yaml::Node* as = fields.find("as");
   if (!as) return;
@@ -98,10 +98,11 @@ void read_output(const Fields& fields, Hook& hook) {
                           "`as` is `{}`; expected a name, or names joined by `/`", *text);
 }
 
-/// What a hook of that section watches: `watch`, `watch_diff` or `watch_scope`.
+/// Returns the key of the watched tensors in the section: `watch`, `watch_diff` or `watch_scope`.
 std::string_view kind_key(const Section& section) { return section.keys.front().name; }
 
-/// The section of the first key that names one; null, and reported, where none does.
+/// Returns the section of the first key that names one. Reports an error and returns null if there
+/// is no such key.
 const Section* section_of(Reader& reader, const yaml::Node& node, Span start) {
   const Section* found = nullptr;
   for (const yaml::Entry& entry : node.entries) {
@@ -129,7 +130,8 @@ void read_gradient_options(const Fields& fields, bool train, Hook& hook) {
     reader.error(Diagnosis::kNoGradient, *diffs, "a predict job has no gradients");
 }
 
-/// Those of the section, of any where it is not known; what else is watched has been reported.
+/// Returns the keys of the section, or of all sections if it is unknown. Always accepts the watch
+/// keys of other sections, because these were already reported.
 std::vector<KeyDef> hook_keys(const Section* section) {
   std::vector<KeyDef> keys;
   for (const Section& one : kHookSections) keys.push_back(one.keys.front());
@@ -140,7 +142,7 @@ std::vector<KeyDef> hook_keys(const Section* section) {
   return keys;
 }
 
-/// The hook of each name or glob that `watched` lists.
+/// Returns one hook for each name or glob in `watched`.
 std::vector<Hook> hooks_of(Reader& reader, const yaml::Node& watched, std::string_view key,
                            const Hook& hook) {
   std::vector<Hook> hooks;
@@ -218,7 +220,7 @@ namespace {
 
 using plan::MetricType;
 
-/// The layer that makes the pairs; perplexity needs none.
+/// Returns the layer that makes the pairs. Perplexity has a layer of its own, which makes no pairs.
 std::string_view layer_of(MetricType type) {
   const bool own = type == MetricType::kTopKAccuracy || type == MetricType::kAuc ||
                    type == MetricType::kPerplexity;
@@ -268,7 +270,7 @@ class MetricReader {
     return sink;
   }
 
-  /// False after an error.
+  /// Adds the entry. Returns false after an error.
   bool add_entry() const {
     Entry entry;
     entry.name = {field_.key, field_.key_span};
@@ -306,7 +308,7 @@ class MetricReader {
   Job& job_;
 };
 
-/// As other tools have it: a list of types.
+/// Returns a hint for a list of types, which is how other tools write metrics.
 std::string hint_for_list(const yaml::Node& node) {
   const bool words = node.is_list() && !node.items.empty() && node.items[0].is_scalar();
   if (!words) return kWithoutDashes;
@@ -315,7 +317,7 @@ std::string hint_for_list(const yaml::Node& node) {
                      find_variant(kMetricTypes, type) ? type : "accuracy");
 }
 
-/// Metrics, entries and inputs share their names.
+/// Returns true if no entry or input has the name of the metric. Otherwise reports an error.
 bool is_free(Reader& reader, const Name& name, const Job& job) {
   const auto is_taken = [&](const auto& named) { return named.name.text == name.text; };
   const auto entry = std::ranges::find_if(job.graph.entries, is_taken);

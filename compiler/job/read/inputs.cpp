@@ -1,5 +1,5 @@
-// `data:`: datasets, their columns, and how a row of a file becomes a row of an input. `inputs:` of
-// a job: shapes, dtypes, and where each step's values come from.
+// Reads `data:`: datasets, their columns, and the conversion of rows of a file to rows of an input.
+// Reads `inputs:` of a job: shapes, dtypes, and the sources of each step's values.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -13,7 +13,8 @@
 namespace flow::job {
 namespace {
 
-/// `mean` or `std`: one number or one per leading channel. `span`: set to their place.
+/// Reads `mean` or `std`: one number, or one for each leading channel. Sets `span` to their
+/// position.
 std::vector<double> read_channels(const Fields& fields, std::string_view key, const Column& column,
                                   Span& span) {
   Reader& reader = fields.reader();
@@ -32,7 +33,7 @@ std::vector<double> read_channels(const Fields& fields, std::string_view key, co
   return *values;
 }
 
-/// For [0, 100], "0:100", "0-100" and the like.
+/// Returns a hint for [0, 100], "0:100", "0-100" and the like.
 std::string hint_for_rows(const yaml::Node& node) {
   std::vector<std::string> ends;
   for (const yaml::Node& item : node.items) ends.push_back(item.scalar);
@@ -45,7 +46,8 @@ std::string hint_for_rows(const yaml::Node& node) {
                                                 : "write `0..50000` for rows 0 to 49999";
 }
 
-/// A range, or a list of ranges. Some can be empty: a fold can begin with the held-out rows.
+/// Reads a range, or a list of ranges. Some of them can be empty, because a fold can begin with the
+/// held-out rows.
 void read_rows(const Fields& fields, Column& column) {
   const yaml::Node* node = fields.find("rows");
   if (!node) return;
@@ -54,7 +56,7 @@ void read_rows(const Fields& fields, Column& column) {
     if (!reader.expect(item, yaml::Kind::kScalar, "`rows`", hint_for_rows(item))) return;
     const auto range = parse_range(item.scalar);
     if (!range || range->first < 0 || range->second < range->first) {
-      const bool ends = node->is_list() && parse_integer(item.scalar);  // [0, 100]
+      const bool ends = node->is_list() && parse_integer(item.scalar);  // such as [0, 100]
       reader.error(Diagnosis::kRowRange, item, "invalid range of rows `{}`", item.scalar)
           .with_hint(hint_for_rows(ends ? *node : item));
       return;
@@ -66,7 +68,7 @@ void read_rows(const Fields& fields, Column& column) {
         .with_hint(hint_for_rows(*node));
 }
 
-/// `idx:`, `npy:` or `npz:` with `array:`.
+/// Reads `idx:`, `npy:`, or `npz:` with `array:`.
 void read_file_of(const Fields& fields, Column& column) {
   Reader& reader = fields.reader();
   std::vector<std::string> formats;
@@ -121,7 +123,7 @@ Column read_column(Reader& reader, const yaml::Entry& entry) {
   return column;
 }
 
-/// The column that `text` ("mnist_train.images") names; null after an error.
+/// Returns the column that a text such as "mnist_train.images" names, or null after an error.
 const Column* find_column(Reader& reader, const yaml::Node& node,
                           const std::vector<Dataset>& datasets) {
   const std::string& text = node.scalar;
@@ -160,9 +162,9 @@ const Column* find_column(Reader& reader, const yaml::Node& node,
   return nullptr;
 }
 
-constexpr int64_t kUsualBatch = 100;  // in hints
+constexpr int64_t kUsualBatch = 100;  // used in hints
 
-/// An input's shape is the batch, then the shape of a row.
+/// Checks that the shape of an input is the batch size followed by the shape of a row.
 void check_row_shape(Reader& reader, const Input& input, const Column& column,
                      const std::string& source) {
   const Shape& row = column.plan.row_shape;
@@ -208,11 +210,12 @@ Diagnosis diagnosis_of(plan::GeneratorFault::Kind kind) {
   return kind == Kind::kFractions ? Diagnosis::kBadSource : Diagnosis::kBadGenerator;
 }
 
-/// `node`: of `from:`, whose `fields` give the generator's numbers, but for those `unread`.
+/// Checks a generator. `node` is the value of `from:`, and `fields` contains the numbers of the
+/// generator, except for those in `unread`.
 void check_generator(Reader& reader, const yaml::Node& node, const Fields& fields,
                      const plan::FromGenerator& made, const std::set<std::string_view>& unread,
                      const Input& input) {
-  // What is not known must not be what is wrong.
+  // If the dtype is unknown after an error, float64 is used, which causes no error of its own.
   const DType dtype = input.has_error ? DType::kFloat64 : input.dtype;
   for (const plan::GeneratorFault& fault : plan::faults_of(made, dtype, input.shape, unread)) {
     const yaml::Node* number = fault.number.empty() ? nullptr : fields.find(fault.number);
@@ -249,7 +252,7 @@ void read_source(Reader& reader, const yaml::Node& node, const std::vector<Datas
       .with_hint("write `dataset.column`, `{npy: PATH}` or `{type: random_uniform}`");
 }
 
-/// The smallest and the largest value of an input of integers.
+/// Reads the smallest and the largest value of an input of integers.
 void read_range(Reader& reader, const yaml::Node& node, Input& input) {
   const auto bounds = read_integers(reader, node, "`range`");
   if (!bounds) return;
@@ -288,7 +291,7 @@ Input read_input(Reader& reader, const yaml::Entry& entry, const std::vector<Dat
   return input;
 }
 
-/// Inputs that come from datasets advance together: one batch for all.
+/// Checks that all inputs from datasets have the same batch size, because they advance together.
 void check_batches(Reader& reader, const std::vector<Input>& inputs) {
   const Input* first = nullptr;
   for (const Input& input : inputs) {

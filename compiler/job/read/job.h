@@ -1,5 +1,5 @@
-// A job file as values: what each section says, checked on its own, with the places of all that
-// later stages may have to complain about. Names are not resolved yet.
+// Declares the contents of a job file as C++ values. Each section is checked separately, and has
+// the positions that later stages need for messages. Names are not resolved yet.
 #pragma once
 
 #include <cstdint>
@@ -20,10 +20,11 @@
 namespace flow::job {
 
 struct Column {
-  plan::Column plan;  // row_shape: from `shape:`, else from the input that reads it
+  // Its row_shape comes from `shape:`, or else from the input that reads it.
+  plan::Column plan;
   bool has_shape = false;
-  Span span;                 // of `shape:`, or the column's key
-  Span mean_span, std_span;  // invalid where they are absent
+  Span span;                 // of `shape:`, or of the column's key
+  Span mean_span, std_span;  // invalid if absent
 };
 
 struct Dataset {
@@ -31,23 +32,23 @@ struct Dataset {
   std::vector<Column> columns;
 };
 
-/// What an entry reads, as written: a name, a path, or a number.
+/// An operand of an entry as written: a name, a path, or a number.
 struct Operand {
   std::string text;
   Span span;
-  bool given = true;  // false: an optional operand that is absent
+  bool given = true;  // false for an optional operand that is absent
 };
 
 struct Placement {
-  std::string type = "auto";  // auto gpu cpu
+  std::string type = "auto";  // auto, gpu or cpu
   Span ids_span;
-  std::vector<plan::DeviceRange> ids;  // none: absent or wrong
-  int64_t devices = 1;                 // that `ids` names
+  std::vector<plan::DeviceRange> ids;  // empty if absent or invalid
+  int64_t devices = 1;                 // the number of devices in `ids`
 };
 
-/// `variable_dtype:`, of the variables of an entry that are frozen.
+/// The value of `variable_dtype:`, which applies to frozen variables of an entry.
 struct VariableDType {
-  std::optional<DType> dtype;  // nothing: the float dtype of the job
+  std::optional<DType> dtype;  // empty for the float dtype of the job
   Span span;
 };
 
@@ -55,30 +56,31 @@ struct VariableDType {
 struct Entry {
   Name name;
   Name op;
-  const ops::OpSpec* def = nullptr;  // a built-in op, or
-  std::optional<size_t> network;     // a network of the file: its index
-  std::vector<Operand> operands;     // in the order of the op's or network's
-  ir::Attributes attributes;         // as written; defaults are not filled in
+  const ops::OpSpec* def = nullptr;  // a built-in op, or null
+  std::optional<size_t> network;     // index of a network of the file
+  std::vector<Operand> operands;     // in the order of the op or network
+  ir::Attributes attributes;         // as written, without defaults
   std::vector<std::pair<std::string, WrittenInitializer>> initializers;
   AttributeSpans spans;
   bool trainable = true;
-  bool training = true;                         // false: as in a predict job
-  bool per_shard = false;                       // computed from the rows of each shard alone
+  bool training = true;                         // if false, computes as in a predict job
+  bool per_shard = false;                       // computed from only the rows of each shard
   std::optional<Name> variables;                // the entry whose variables it uses
-  std::optional<VariableDType> variable_dtype;  // nothing: that of its network
-  std::optional<Placement> placement;           // nothing: where its network or job is
-  /// `repeat:` - the copies, each reading the one before as its first operand; the members above
-  /// are those of the first, but for the operands: all that any copy reads.
+  std::optional<VariableDType> variable_dtype;  // if empty, that of its network applies
+  std::optional<Placement> placement;           // if empty, that of its network or job applies
+  /// The copies that `repeat:` makes. Each copy reads the previous one as its first operand. The
+  /// members above are those of the first copy, except for the operands, which contain everything
+  /// that any copy reads.
   std::vector<Entry> copies;
-  bool has_error = false;  // an error was reported: its result is not known
+  bool has_error = false;  // an error was reported, so the result is unknown
 };
 
-/// Entries in an order in which each comes after those it reads.
+/// Entries in an order in which each comes after those that it reads.
 struct Graph {
   std::vector<Entry> entries;
 };
 
-/// A network, read with one set of arguments.
+/// A network that was read with one set of arguments.
 struct Network {
   Name name;
   std::vector<Name> inputs;
@@ -90,42 +92,45 @@ struct Input {
   Name name;
   DType dtype = DType::kFloat32;
   Shape shape;
-  bool rows = true;  // the leading axis carries rows
+  bool rows = true;  // the leading axis contains rows
   plan::InputSource source;
   std::optional<std::pair<int64_t, int64_t>> range = {};
-  Span shape_span, dtype_span, from_span;  // from_span: invalid where `from:` is absent
+  Span shape_span, dtype_span, from_span;  // from_span is invalid if `from:` is absent
   bool has_error = false;
 };
 
-/// Where a value that a run follows is named.
+/// The position of the name of a value that a run follows.
 struct FollowedPlace {
   Span span;
-  bool has_mode = false;  // else the value decides
+  bool has_mode = false;  // if false, the value determines the mode
 };
 
 struct Optimizer {
   plan::OptimizerRule rule;
-  std::optional<std::vector<Name>> includes, excludes;  // globs: what decays
-  std::optional<std::vector<Name>> adamw;               // globs: matrices that muon leaves to adamw
+  std::optional<std::vector<Name>> includes, excludes;  // globs of the variables with weight decay
+  // Globs of the matrices that muon leaves to adamw.
+  std::optional<std::vector<Name>> adamw;
   plan::Schedule learning_rate;
-  std::vector<std::pair<Name, double>> learning_rate_scales;  // globs; the last match counts
+  // Globs and factors. The last glob that matches applies.
+  std::vector<std::pair<Name, double>> learning_rate_scales;
   std::vector<Name> minimize;
-  std::optional<std::vector<Name>> variables;  // globs: what is trained
+  std::optional<std::vector<Name>> variables;  // globs of the trained variables
   std::optional<double> clip_norm, clip_value;
   double clip_epsilon = 0;
-  bool norm = false;  // of all gradients, which clipping by it computes anyway
+  // Computes the norm of all gradients, even without clipping by it.
+  bool norm = false;
   std::optional<LossScale> loss_scale;
   std::optional<double> ema_decay;
   std::optional<plan::Lookahead> lookahead;
-  FollowedPlace follows_place;  // of what a plateau watches
+  FollowedPlace follows_place;  // of the value that a plateau watches
   Span span;
   bool complete = true;  // false after an error
 };
 
-/// The nested value of a return, by name.
+/// The nested value of a return, with names that are not resolved yet.
 struct ReturnValue {
   plan::ReturnValue::Kind kind = plan::ReturnValue::Kind::kNumpy;
-  std::string name;  // of a leaf
+  std::string name;  // the name of a leaf
   std::vector<ReturnValue> items;
   std::vector<std::string> keys;
   Span span;
@@ -139,7 +144,7 @@ struct Returns {
   Span span;
 };
 
-/// What a hook of the file becomes, but for its tensors: a glob or a scope becomes several.
+/// A hook of the file, without its tensors. A glob or a scope becomes several hooks of the plan.
 struct Hook {
   enum class Kind { kWatch, kWatchDiff, kWatchScope };
   static constexpr int64_t kForever = INT64_MAX;
@@ -147,17 +152,18 @@ struct Hook {
   Hook() { plan.steps = {{0, kForever, 1}}; }
 
   Kind kind = Kind::kWatch;
-  Name pattern;                // of tensors: a name or a glob; of a scope: what names begin with
-  std::optional<Name> output;  // `as:`
+  // The name or glob of tensors, or the scope: the beginning of their names.
+  Name pattern;
+  std::optional<Name> output;  // the value of `as:`
   plan::Hook plan;
-  bool mean = false;      // `of: mean`
-  bool diffs = false;     // of a scope: gradients too
+  bool mean = false;      // set by `of: mean`
+  bool diffs = false;     // a scope also watches gradients
   bool followed = false;  // made for a value that a run follows
-  bool metric = false;    // made for a metric, which each step needs
+  bool metric = false;    // made for a metric, which is needed in each step
   Span span, when_span;
 };
 
-/// An item of `feed` or `first`: what is read, and the result that it becomes.
+/// An item of `feed` or `first`: the name that is read, and the result that replaces it.
 struct Fed {
   Name target, result;
   plan::NamePattern targets, results;
@@ -175,7 +181,7 @@ struct Job {
   Name name;
   bool train = false;
   Placement placement;
-  int64_t shards = 1;  // of a batch
+  int64_t shards = 1;  // the number of shards of a batch
   std::string precision = "float32";
   bool deterministic = true;
   std::vector<Input> inputs;
@@ -183,10 +189,11 @@ struct Job {
   std::optional<Optimizer> optimizer;
   std::optional<Returns> returns;
   std::vector<Hook> hooks;
-  std::vector<std::pair<std::string, plan::Metric>> metrics;  // by name: an entry, and a hook
+  // Metrics by name. Each metric also has an entry and a hook.
+  std::vector<std::pair<std::string, plan::Metric>> metrics;
   plan::Run run;
   std::optional<Loop> loop;
-  std::vector<Span> also_spans;  // of the names in run.also
+  std::vector<Span> also_spans;  // the positions of the names in run.also
   FollowedPlace early_stopping_place, keep_best_place;
 };
 

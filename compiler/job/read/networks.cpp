@@ -1,4 +1,5 @@
-// Signatures first, so that networks can be in any order; bodies when they are called.
+// Reads networks: first all signatures, so that networks can be in any order, and each body when it
+// is called.
 #include "compiler/job/read/sections.h"
 
 #include <fmt/format.h>
@@ -13,7 +14,7 @@
 namespace flow::job {
 namespace {
 
-// Copies that pass their `$index` on, nested, grow exponentially.
+// Limits the number of networks, which grows exponentially if nested copies pass their `$index` on.
 constexpr size_t kMaxMade = 10'000;
 constexpr size_t kMaxCalls = 64;
 
@@ -59,7 +60,7 @@ void read_output(Reader& reader, const yaml::Node* node, const std::string& last
       .with_hint(suggestion(node->scalar, names, "available entries:"));
 }
 
-/// Text that equal values have, and no others.
+/// Appends a text that is equal for equal values and differs for all others.
 void append_key(const yaml::Node& node, std::string& key) {
   if (node.is_scalar()) {
     key += fmt::format("{}:{}", node.scalar.size(), node.scalar);
@@ -135,7 +136,8 @@ void Networks::read_params(const yaml::Node& node, Signature& signature) {
   }
 }
 
-/// Reports a name that is a key of every call, unless no name at all may be that word.
+/// Reports a name that is a key of every call. Skips words that are reserved for all names, which
+/// are reported elsewhere.
 void Networks::check_taken(const Name& name, std::string_view what) {
   if (std::ranges::count(reserved_names(), name.text) > 0) return;
   std::vector<KeyDef> keys = training_keys(nullptr);

@@ -1,5 +1,5 @@
-// `optimizer:`: what is minimized, how, and which variables move. `learning_rate:`: a number, or a
-// schedule with its warm-up.
+// Reads `optimizer:`: the losses, the rule, and the trained variables. Reads `learning_rate:`: a
+// number, or a schedule with its warm-up.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -25,7 +25,8 @@ void check_boundaries(Reader& reader, const yaml::Node& node,
   }
 }
 
-/// `rates`, the value of `key`, are as many as `wanted`. `each`: "one for each boundary".
+/// Reports an error unless the number of `rates`, the value of `key`, is `wanted`. `each` explains
+/// this number, such as "one for each boundary".
 void check_count(const Fields& fields, std::string_view key, std::string_view noun, size_t rates,
                  size_t wanted, std::string_view each) {
   if (rates == wanted) return;
@@ -41,7 +42,7 @@ void check_pieces(const Fields& fields, const plan::schedules::PiecewiseConstant
               "one more than boundaries");
 }
 
-/// One factor stands for all.
+/// Checks the pieces. A single factor applies to all boundaries.
 void check_pieces(const Fields& fields, plan::schedules::PiecewiseScaling& schedule) {
   const size_t wanted = schedule.boundaries.size();
   check_boundaries(fields.reader(), *fields.find("boundaries"), schedule.boundaries);
@@ -80,13 +81,14 @@ std::optional<plan::Warmup> read_warmup(Reader& reader, const yaml::Node& node, 
   return std::visit([](const plan::Warmup& one) { return one; }, warmup);
 }
 
-/// A number or a mapping of `learning_rate`.
+/// The value of `learning_rate`: a number or a mapping.
 struct ParsedRate {
-  std::optional<Fields> fields;  // of a mapping
+  std::optional<Fields> fields;  // set for a mapping
   plan::Schedule schedule;
 };
 
-/// `follows`: where its value is named, if it is a plateau.
+/// Reads a mapping. If it is a plateau, sets `follows` to the position of the value that it
+/// watches.
 ParsedRate read_mapping(Reader& reader, const yaml::Node& node, Span key, FollowedPlace& follows) {
   const Variant* variant = pick_variant(reader, node, key, "`learning_rate`", kLearningRates);
   ParsedRate read;
@@ -113,7 +115,7 @@ ParsedRate read_rate(Reader& reader, const yaml::Node& node, Span key, FollowedP
   return read_mapping(reader, node, key, follows);
 }
 
-/// Schedules that follow one another.
+/// A list of schedules that follow one another.
 class RateList {
  public:
   RateList(Reader& reader, const yaml::Node& list) : reader_(reader), list_(list) {}
@@ -166,13 +168,13 @@ class RateList {
   Reader& reader_;
   const yaml::Node& list_;
   plan::Schedule schedule_;
-  int64_t until_ = 0;  // of the schedule above
+  int64_t until_ = 0;  // the end of the previous schedule
 };
 
-/// `follows`: becomes the place of what a plateau watches.
+/// Reads the learning rate. Sets `follows` to the position of the value that a plateau watches.
 plan::Schedule read_learning_rate(Reader& reader, const yaml::Node& node, Span key,
                                   FollowedPlace& follows) {
-  if (reader.diags.is_silenced(node.span)) return {};  // a list without brackets
+  if (reader.diags.is_silenced(node.span)) return {};  // a list without brackets was reported
   if (node.is_list()) return RateList(reader, node).read();
   ParsedRate read = read_rate(reader, node, key, follows);
   if (read.fields && read.fields->find("until"))
@@ -183,7 +185,7 @@ plan::Schedule read_learning_rate(Reader& reader, const yaml::Node& node, Span k
   return std::move(read.schedule);
 }
 
-/// One name, or a list of them.
+/// Reads one name, or a list of names.
 std::vector<Name> read_losses(Reader& reader, const yaml::Node& node) {
   std::vector<Name> losses;
   if (node.is_list() && node.items.empty())
@@ -218,7 +220,7 @@ void read_clipping(Reader& reader, const yaml::Node& node, Span key, Optimizer& 
     optimizer.clip_value = value->clip_value;
 }
 
-/// Globs and what they multiply the learning rate by, in the order of the file.
+/// Reads globs and their factors on the learning rate, in the order of the file.
 std::vector<std::pair<Name, double>> read_rate_scales(Reader& reader, const yaml::Node& node) {
   std::vector<std::pair<Name, double>> scales;
   for (const yaml::Entry& entry :
@@ -234,7 +236,8 @@ std::vector<std::pair<Name, double>> read_rate_scales(Reader& reader, const yaml
   return scales;
 }
 
-/// Only 16-bit floats lose what a scale would keep.
+/// Reads `loss_scale`, which is an error unless the job uses 16-bit floats: other floats need no
+/// scale.
 std::optional<LossScale> read_loss_scale(Reader& reader, const yaml::Node& node, Span key,
                                          std::string_view precision) {
   if (!expect_variant(reader, node, "`loss_scale`", kLossScales)) return {};
@@ -250,7 +253,7 @@ std::optional<LossScale> read_loss_scale(Reader& reader, const yaml::Node& node,
   return scale;
 }
 
-/// Which variables decay.
+/// Reads which variables have weight decay.
 void read_decayed(const Fields& fields, Optimizer& optimizer) {
   Reader& reader = fields.reader();
   const yaml::Node *includes = fields.find("includes"), *excludes = fields.find("excludes");
@@ -263,7 +266,8 @@ void read_decayed(const Fields& fields, Optimizer& optimizer) {
         .label(fields.key_span("includes"), "also set here");
 }
 
-/// Root of a mean square below which float32 has too few numbers; 0: that of the dtype.
+/// Checks epsilon1, a lower bound on the root of a mean square. It must be 0, which selects the
+/// epsilon of the dtype, or large enough for float32 to represent it precisely.
 void check_epsilon(const Fields& fields, const plan::optimizers::Adafactor& rule) {
   constexpr double kLeast = 1e-37;
   if (rule.epsilon1 > 0 && rule.epsilon1 < kLeast)

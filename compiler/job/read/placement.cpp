@@ -1,5 +1,5 @@
-// `placement:` - the device, and the part of it that `ids` names. `shards:` - into how many equal
-// parts each batch is cut.
+// Reads `placement:`, which selects the device and, with `ids`, a part of it. Reads `shards:`, the
+// number of equal parts of each batch.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -14,7 +14,7 @@
 namespace flow::job {
 namespace {
 
-/// "0:0-3", or nothing where it cannot be read.
+/// Parses a text such as "0:0-3". Returns nothing if it is invalid.
 std::optional<plan::DeviceRange> parse_range(const std::string& text) {
   constexpr int64_t kLargest = 1'000'000;
   const size_t colon = text.find(':');
@@ -39,7 +39,7 @@ std::optional<plan::DeviceRange> read_range(Reader& reader, const yaml::Node& no
   return range;
 }
 
-/// Nothing after an error.
+/// Reads `ids`. Returns nothing after an error.
 std::vector<plan::DeviceRange> read_ids(Reader& reader, const yaml::Node& node) {
   std::vector<plan::DeviceRange> ids;
   bool good = true;
@@ -69,7 +69,7 @@ void report_too_large(Reader& reader, const Placement& placement, int64_t device
                         : "name fewer devices of a machine: they share the batch");
 }
 
-/// Can there be devices of those numbers? Reports why not.
+/// Returns true if devices with these numbers can exist. Otherwise reports the reason.
 bool check_ids(Reader& reader, const Placement& placement, plan::DeviceKind kind) {
   const auto last = std::ranges::max_element(placement.ids, {}, &plan::DeviceRange::last);
   if (last == placement.ids.end()) return true;
@@ -92,7 +92,8 @@ bool check_ids(Reader& reader, const Placement& placement, plan::DeviceKind kind
   return !twice;
 }
 
-/// Does it matter which devices the job names? CPU devices of one machine are shards only.
+/// Returns true if the plan must list the devices. CPU devices of one machine are only shards, so
+/// they need not be listed.
 bool names_places(std::span<const plan::DeviceRange> ids, plan::DeviceKind device) {
   if (plan::machines_of(ids) > 1) return true;
   const bool is_first = ids.size() == 1 && ids[0] == plan::DeviceRange();
@@ -128,14 +129,14 @@ bool has_batch(const Input& input) {
   return !input.has_error && input.rows && input.shape.rank() > 0;
 }
 
-/// The first input whose rows cannot be cut into so many equal parts, or null.
+/// Returns the first input whose rows cannot be cut into this number of equal parts, or null.
 const Input* find_uneven(const std::vector<Input>& inputs, int64_t shards) {
   for (const Input& input : inputs)
     if (has_batch(input) && input.shape[0] % shards != 0) return &input;
   return nullptr;
 }
 
-/// The largest power of two that divides every batch.
+/// Returns the largest power of two that divides every batch.
 int64_t most_shards(const std::vector<Input>& inputs) {
   int64_t common = plan::kMaxShards;
   for (const Input& input : inputs)
@@ -143,13 +144,14 @@ int64_t most_shards(const std::vector<Input>& inputs) {
   return common;
 }
 
-/// "96 or 104": the nearest batches that `shards` divides.
+/// Returns the nearest batch sizes that `shards` divides, such as "96 or 104".
 std::string nearest_batches(int64_t rows, int64_t shards) {
   const int64_t below = rows / shards * shards;
   return below > 0 ? fmt::format("{} or {}", below, below + shards) : std::to_string(shards);
 }
 
-/// As many shards as `ids` names devices, or 1 where that cannot be.
+/// Returns one shard for each device in `ids`. Reports an error and returns 1 if this is not
+/// possible.
 int64_t shards_of_devices(Reader& reader, const Job& job) {
   const int64_t devices = job.placement.devices;
   if (!is_power_of_two(devices)) {

@@ -1,5 +1,5 @@
-// Calls looked up without reading them, and files resolved in place: sections first, then graphs
-// with the names that hide variables there.
+// Looks up calls without reading them, and resolves files in place: first the sections, then the
+// graphs, in which other names can hide variables.
 
 #include <algorithm>
 #include <set>
@@ -11,7 +11,7 @@
 namespace flow::job {
 namespace {
 
-/// The names in texts that were left as they are.
+/// Collects the names in texts that were left unchanged.
 void collect_names(const yaml::Node& node, const Locals& locals, std::set<std::string>& names) {
   for (const yaml::Node& item : node.items) collect_names(item, locals, names);
   for (const yaml::Entry& entry : node.entries)
@@ -25,8 +25,8 @@ void collect_names(const yaml::Node& node, const Locals& locals, std::set<std::s
   }
 }
 
-/// A dollar sign in text whose variables were put in is written twice again. What commands and
-/// variables take of the environment is not written.
+/// Doubles the dollar signs in texts whose variables were substituted. In commands and variables,
+/// writes references to the environment instead of their values.
 void say_dollars(yaml::Node& node, bool unexpanded = false) {
   for (yaml::Node& item : node.items) say_dollars(item, unexpanded);
   for (yaml::Entry& entry : node.entries)
@@ -56,7 +56,7 @@ class Resolver {
     drop_variables();
     say_dollars(file_);
     const auto version = std::ranges::find(file_.entries, "flow", &yaml::Entry::key);
-    std::rotate(file_.entries.begin(), version, version + 1);  // before what was included
+    std::rotate(file_.entries.begin(), version, version + 1);  // before included keys
   }
 
  private:
@@ -136,7 +136,7 @@ bool reads_above_by_default(const yaml::Node& file, const yaml::Node& entry) {
            (operands[0].name == "in" || !entry.find(operands[0].name));
   }
   const yaml::Node* inputs = callee.network ? callee.network->find("inputs") : nullptr;
-  if (!inputs) return !callee.network;  // it may be any
+  if (!inputs) return !callee.network;  // it may be any op or network
   return !inputs->items.empty() && !entry.find(inputs->items[0].scalar);
 }
 

@@ -1,4 +1,4 @@
-// `returns:`: a value, its type in OneFlow's words, and whether the two agree.
+// Reads `returns:`: a value and its type, in the terms of OneFlow, and checks that they agree.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -20,29 +20,31 @@ namespace {
 
 using Kind = plan::ReturnValue::Kind;
 
-/// Types and values may be nested this deep.
+/// The largest nesting depth of types and values.
 constexpr int kDeepestReturn = 32;
 
-/// Numpy | ListNumpy | Tuple[R, ...] | List[R] | Dict[str, R] | Dict[int, R]
+/// A type: Numpy | ListNumpy | Tuple[R, ...] | List[R] | Dict[str, R] | Dict[int, R].
 struct ReturnType {
   plan::ReturnValue::Kind kind = plan::ReturnValue::Kind::kNumpy;
-  std::vector<ReturnType> items;  // kTuple: each; kList, kDict: one for all
+  // A type for each item of a kTuple; one type for all items of a kList or kDict.
+  std::vector<ReturnType> items;
   bool integer_keys = false;
 
   std::string str() const;
 };
 
-/// The value of `type:`: Callback | Callback[R] | R
+/// The value of `type:`: Callback | Callback[R] | R.
 struct DeclaredReturn {
   bool callback = false;
-  std::optional<ReturnType> type;  // absent: inferred
+  std::optional<ReturnType> type;  // if absent, the type is inferred
 };
 
 class ReturnTypeParser {
  public:
   explicit ReturnTypeParser(std::string_view text) : text_(text) {}
 
-  /// The type; or nothing, and `wrong` describes what was found and expected.
+  /// Returns the type. If the text is invalid, returns nothing, and `wrong` describes what was
+  /// found and expected.
   std::optional<DeclaredReturn> parse() {
     DeclaredReturn declared;
     declared.callback = take_word("Callback");
@@ -117,7 +119,7 @@ class ReturnTypeParser {
   std::string wrong_;
 };
 
-/// "Tuple[Numpy, Numpy]". `items`: nothing of a leaf.
+/// Returns a text such as "Tuple[Numpy, Numpy]". `items` is empty for a leaf.
 std::string type_text(Kind kind, const std::string& items) {
   constexpr std::string_view kNames[] = {"Numpy", "ListNumpy", "List", "Tuple", "Dict"};
   const std::string_view name = kNames[static_cast<size_t>(kind)];
@@ -131,7 +133,8 @@ std::string ReturnType::str() const {
   return type_text(kind, join(parts, ", "));
 }
 
-/// The type; or nothing, and `wrong` describes what was found and expected.
+/// Returns the type. If the text is invalid, returns nothing, and `wrong` describes what was found
+/// and expected.
 std::optional<DeclaredReturn> parse_return_type(std::string_view text, std::string& wrong) {
   ReturnTypeParser parser(text);
   auto declared = parser.parse();
@@ -139,7 +142,8 @@ std::optional<DeclaredReturn> parse_return_type(std::string_view text, std::stri
   return declared;
 }
 
-/// The first difference of two types, expected and found; nothing if they are equal.
+/// Returns the first difference between two types, as the expected and the found type, or nothing
+/// if they are equal.
 std::optional<std::pair<std::string, std::string>> find_difference(const ReturnType& expected,
                                                                    const ReturnType& given) {
   if (expected.kind != given.kind || expected.items.size() != given.items.size() ||
@@ -155,7 +159,7 @@ std::string_view article_name(Kind kind) {
   return kind == Kind::kList || kind == Kind::kTuple ? "a list" : "a name";
 }
 
-/// Keys name folders of the run directory.
+/// Checks a key, which names a folder of the run directory.
 bool check_dict_key(Reader& reader, const yaml::Entry& entry) {
   const std::string& key = entry.key;
   if (is_safe_key(key)) return true;
@@ -164,7 +168,7 @@ bool check_dict_key(Reader& reader, const yaml::Entry& entry) {
   return false;
 }
 
-/// The value as written; a list is a tuple unless the type declares a List.
+/// Reads the value as written. A list becomes a tuple unless the type declares a List.
 std::optional<ReturnValue> read_value(Reader& reader, const yaml::Node& node, int depth = 0) {
   if (depth > kDeepestReturn) {
     reader.error(Diagnosis::kNesting, node, "a return value nested more than {} levels deep",
@@ -201,7 +205,7 @@ std::optional<ReturnValue> read_value(Reader& reader, const yaml::Node& node, in
   return value;
 }
 
-/// The inferred type: a list is a Tuple, a mapping a Dict of its first item's type.
+/// Infers the type: a list is a Tuple, and a mapping is a Dict with the type of its first item.
 ReturnType infer(const ReturnValue& value) {
   ReturnType type{value.kind, {}, false};
   for (const ReturnValue& item : value.items) {
@@ -211,7 +215,8 @@ ReturnType infer(const ReturnValue& value) {
   return type;
 }
 
-/// The value as a type, with all types of a mapping's values: "Dict[str, Numpy | List[Numpy]]".
+/// Returns the value as a type, including all types of the values of a mapping, such as "Dict[str,
+/// Numpy | List[Numpy]]".
 std::string type_text(const ReturnValue& value) {
   std::vector<std::string> items;
   for (const ReturnValue& item : value.items) {
@@ -224,7 +229,8 @@ std::string type_text(const ReturnValue& value) {
   return type_text(value.kind == Kind::kList ? Kind::kTuple : value.kind, join(items, ", "));
 }
 
-/// The first part of the value that does not match the type, or null; `wrong` is the message.
+/// Returns the first part of the value that does not match the type, or null. Sets `wrong` to the
+/// message.
 const ReturnValue* find_mismatch(const ReturnType& type, ReturnValue& value, std::string& wrong) {
   if (type.kind == Kind::kList && value.kind == Kind::kTuple) value.kind = Kind::kList;
   if (type.kind == Kind::kListNumpy && value.kind == Kind::kNumpy) value.kind = Kind::kListNumpy;
@@ -262,7 +268,7 @@ std::optional<DeclaredReturn> read_type(Reader& reader, const yaml::Node& node,
   return type;
 }
 
-/// The type that a command expects; `Callback` does not apply.
+/// Reads the type that a command expects, in which `Callback` is not allowed.
 std::optional<ReturnType> read_expected(Reader& reader, const yaml::Node& node) {
   const auto declared = read_type(reader, node, "`expects`");
   if (!declared || !declared->callback) return declared ? declared->type : std::nullopt;

@@ -1,5 +1,5 @@
-// `run:` - how long a job runs and what it keeps - with the rules by which arrays become variables,
-// and `loop:` - results that the next pass reads.
+// Reads `run:`, which determines the length of the run and the state that it keeps, including the
+// rules that map arrays to variables. Also reads `loop:`, which feeds results to the next pass.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -19,7 +19,7 @@
 namespace flow::job {
 namespace {
 
-/// Reads one rule of `names`, by which arrays become variables.
+/// Reads one rule of `names`, which maps arrays to variables.
 class NameRuleReader {
  public:
   NameRuleReader(Reader& reader, const yaml::Node& node)
@@ -65,7 +65,8 @@ class NameRuleReader {
       reader_.error(Diagnosis::kNameRule, *node, what + " is empty; expected integers");
   }
 
-  /// The value of the key, or its item; the rule where it has no such key.
+  /// Returns the span of the key's value, or of its item. If the rule does not have the key,
+  /// returns the span of the rule.
   Span span_of(const plan::NameRuleFault& fault) const {
     const yaml::Node* node = fields_.find(fault.key);
     if (!node) return fields_.owner();
@@ -78,7 +79,7 @@ class NameRuleReader {
   plan::NameRule rule_;
 };
 
-/// Those rules that have no errors.
+/// Returns the rules that have no errors.
 std::vector<plan::NameRule> read_name_rules(Reader& reader, const yaml::Node& node) {
   std::vector<plan::NameRule> rules;
   if (!reader.expect(node, yaml::Kind::kList, "`names`", hint_for_item(node))) return rules;
@@ -92,7 +93,7 @@ std::vector<plan::NameRule> read_name_rules(Reader& reader, const yaml::Node& no
 
 bool reads_dataset(const Job& job) {
   return std::ranges::any_of(job.inputs, [](const Input& input) {
-    // An input whose `from:` is wrong may have meant one.
+    // An input with an invalid `from:` may have been meant to read a dataset.
     return std::holds_alternative<plan::FromDataset>(input.source) ||
            (input.from_span.valid() && std::holds_alternative<plan::FromCommandLine>(input.source));
   });
@@ -106,7 +107,8 @@ void epochs_need_data(Reader& reader, Span span, bool has_dataset) {
       .with_hint("use `steps` instead");
 }
 
-/// The state to keep; `place`: of the value that decides.
+/// Reads which state to keep. Sets `place` to the position of the value that determines the best
+/// state.
 std::optional<plan::FollowedValue> read_keep_best(const Fields& fields, FollowedPlace& place) {
   const yaml::Node* node = fields.find("keep_best");
   if (!node) return {};
@@ -124,7 +126,7 @@ void read_early_stopping(Reader& reader, const yaml::Node& node, Span key, Job& 
   job.run.early_stopping = read_early_stopping(fields, job.early_stopping_place);
 }
 
-/// The paths of `load`: one, or a list.
+/// Reads the paths of `load`: one path, or a list.
 void read_loaded(Reader& reader, const yaml::Node& node, plan::Checkpointing& made) {
   const auto paths = read_globs(reader, node, "`load`", "a path");
   if (!paths) return;
@@ -168,7 +170,7 @@ plan::Checkpointing read_checkpoint(Reader& reader, const yaml::Node& node, Span
   return made;
 }
 
-/// What a rule for names calls `from` is a key here.
+/// Adapts the message of a name rule, whose `from` is a key in a loop.
 std::string of_key(std::string text) {
   constexpr std::string_view kFrom = "`from`";
   if (const size_t at = text.find(kFrom); at != std::string::npos)
@@ -176,7 +178,7 @@ std::string of_key(std::string text) {
   return text;
 }
 
-/// The patterns of an item; nothing after an error.
+/// Reads the patterns of an item. Returns nothing after an error.
 std::optional<Fed> read_item(Reader& reader, const yaml::Entry& entry, std::string_view key) {
   const auto text = read_text(reader, entry.value, fmt::format("`{}`", entry.key));
   if (!text) return {};
@@ -214,7 +216,8 @@ void check_job(Reader& reader, Span key, const Job& job) {
         .with_hint("remove `shards`, and use one device");
 }
 
-/// Of a job whose type and shards are known; nothing after an error.
+/// Reads the loop. Returns nothing after an error. REQUIRES: the type and the shards of `job` are
+/// complete.
 std::optional<Loop> read_loop(Reader& reader, const yaml::Node& node, Span key, const Job& job) {
   const size_t before = reader.diags.error_count();
   const Fields fields(reader, node, key, kLoopSection);

@@ -1,4 +1,5 @@
-// `to:`: where returned and watched values go, and command sinks: programs that receive events.
+// Reads `to:`, the sinks of returned and watched values, including command sinks, which are
+// programs that receive events.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -20,7 +21,7 @@ constexpr std::array<std::string_view, 9> kTold = {"FLOW_RUN_DIR", "FLOW_EVENT",
                                                    "FLOW_NAME",    "FLOW_STEP",  "FLOW_EPOCH",
                                                    "FLOW_DTYPE",   "FLOW_SHAPE", "FLOW_MAIN_STEP"};
 
-/// The system ends its texts at a NUL.
+/// Reports a NUL character, at which the operating system would cut the text off.
 bool check_nul(Reader& reader, const yaml::Node& node, const std::string& text,
                std::string_view what) {
   if (text.find('\0') == std::string::npos) return true;
@@ -29,7 +30,7 @@ bool check_nul(Reader& reader, const yaml::Node& node, const std::string& text,
   return false;
 }
 
-/// One line for a shell, or a program and its arguments.
+/// Reads one line for a shell, or a program and its arguments.
 void read_run(Reader& reader, const yaml::Node& node, plan::CommandSink& sink) {
   sink.shell = node.is_scalar();
   if (node.is_scalar()) {
@@ -50,7 +51,8 @@ void read_run(Reader& reader, const yaml::Node& node, plan::CommandSink& sink) {
       sink.run.push_back(word.scalar);
 }
 
-/// In a plan the environment stays what it is called: it may hold a password.
+/// Reads an environment variable. A plan contains only references to the environment and not their
+/// values, because these may contain passwords.
 void read_variable(Reader& reader, const yaml::Entry& entry, plan::CommandSink& sink) {
   const yaml::Node& value = entry.value;
   const std::string text =
@@ -71,7 +73,7 @@ void read_environment(Reader& reader, const yaml::Node& node, plan::CommandSink&
   }
 }
 
-/// "30s", or `none`.
+/// Reads a timeout such as "30s", or `none`.
 std::optional<double> read_timeout(Reader& reader, const yaml::Node& node) {
   const auto text = read_text(reader, node, "`timeout`");
   if (!text || *text == "none") return {};
@@ -134,7 +136,7 @@ std::optional<plan::Sink> read_sink(Reader& reader, const yaml::Node& node) {
   return plan::NoSink{};
 }
 
-/// Two sinks must not write the same file.
+/// Reports two sinks that would write the same file.
 void check_files(Reader& reader, const yaml::Node& node, const std::vector<plan::Sink>& sinks) {
   int stacked = 0, per_step = 0, stats = 0;
   for (const plan::Sink& sink : sinks) {

@@ -1,5 +1,5 @@
-// Jobs that `run.also` calls, and what two jobs in one run must agree on; values of them that a run
-// follows.
+// Reads the jobs that `run.also` calls, checks that jobs in one run agree, and resolves the values
+// of jobs that a run follows.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -48,7 +48,7 @@ void check_weights(Reader& reader, Span span, const Job& main, const Job& called
         .with_hint("add `ema: {decay: 0.999}` to its optimizer");
 }
 
-/// A called job follows no values.
+/// Checks a called job, which cannot follow values.
 void check_called(Reader& reader, Span span, const Job& main, const plan::SubJob& also,
                   const Job& called) {
   if (also.averaged) check_weights(reader, span, main, called);
@@ -67,7 +67,7 @@ const plan::Job* find_made(const std::vector<plan::Job>& made, std::string_view 
   return found == made.end() ? nullptr : &*found;
 }
 
-/// A job that is called runs on the devices of its caller.
+/// Checks that a called job uses the devices of its caller.
 void check_devices_of_called(Reader& reader, Span span, const plan::Job& main,
                              const plan::Job& called) {
   if (called.ids.empty() || called.ids == main.ids) return;
@@ -138,7 +138,7 @@ bool calls(const Job& job, std::string_view name) {
 
 namespace {
 
-/// Calls visit(value, place) with each value that the job follows, and its place.
+/// Calls visit(value, place) for each value that the job follows, with its position.
 template <typename Visit>
 void visit_followed(Job& job, const Visit& visit) {
   if (job.run.early_stopping) visit(job.run.early_stopping->value, job.early_stopping_place);
@@ -189,7 +189,8 @@ class ValueFinder {
              "set `every` in the item of `also`");
   }
 
-  /// A second result has a dot in its name, too.
+  /// Returns true if `first` is an entry of this job, because the name of a second result also
+  /// contains a dot.
   bool is_own(const std::string& first) const {
     return !calls(job_, first) && std::ranges::any_of(job_.graph.entries, [&](const Entry& entry) {
       return entry.name.text == first;
@@ -249,7 +250,7 @@ std::optional<plan::FollowedValue> read_followed(const Fields& fields, std::stri
     place.has_mode = true;
   }
   if (const yaml::Node* every = fields.find("every")) {
-    const Period period = read_period(fields, *every, true);  // epochs are checked with the value
+    const Period period = read_period(fields, *every, true);  // epochs are checked later
     value.every_steps = period.steps;
     value.every_epochs = period.epochs;
   }

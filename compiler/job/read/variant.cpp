@@ -1,4 +1,4 @@
-// Reads variants by their tables.
+// Reads variants according to their tables.
 #include "compiler/job/read/variant.h"
 
 #include <fmt/format.h>
@@ -15,7 +15,7 @@ std::vector<std::string> types_of(const VariantKind& kind) {
   return types;
 }
 
-/// The variant that a word names; reports an unknown one and returns null.
+/// Returns the variant that a word names. Reports an unknown word and returns null.
 const Variant* named_variant(Reader& reader, const yaml::Node& word, const VariantKind& kind) {
   if (const Variant* found = find_variant(kind, word.scalar)) return found;
   reader.error(Diagnosis::kUnknownChoice, word, "unknown {} `{}`", kind.noun, word.scalar)
@@ -27,7 +27,8 @@ const Variant* named_variant(Reader& reader, const yaml::Node& word, const Varia
 
 bool expect_variant(Reader& reader, const yaml::Node& node, std::string_view what,
                     const VariantKind& kind) {
-  std::string form;  // of a number: the first variant that is made of one
+  // For a number: the first variant that consists of one number.
+  std::string form;
   if (node.is_scalar() && parse_number(node.scalar))
     for (const Variant& variant : kind.variants)
       if (const KeyDef* number = only_number(variant.keys); number && form.empty())

@@ -1,5 +1,5 @@
-// The variant that `type:` selects, read by its table, and records read from the mappings of a job
-// file.
+// Reads the variant that `type:` selects, according to its table, and reads records from the
+// mappings of a job file.
 #pragma once
 
 #include <fmt/format.h>
@@ -20,30 +20,30 @@
 
 namespace flow::job {
 
-/// True for a mapping; else an error with a hint: "write `{type: static, value: 8}`". `what`:
-/// "`loss_scale`".
+/// Returns true for a mapping. Otherwise reports an error with a hint such as "write `{type:
+/// static, value: 8}`". `what` names the value, such as "`loss_scale`".
 bool expect_variant(Reader& reader, const yaml::Node& node, std::string_view what,
                     const VariantKind& kind);
 
-/// The variant that `type:` of a mapping picks; reports a missing or unknown one and returns null.
-/// `what`: "`optimizer`".
+/// Returns the variant that `type:` of a mapping selects. Reports a missing or unknown type and
+/// returns null. `what` names the value, such as "`optimizer`".
 const Variant* pick_variant(Reader& reader, const yaml::Node& node, Span key, std::string_view what,
                             const VariantKind& kind);
 
-/// `type`, the keys of the variant (of all variants, where it is null) and the common ones.
+/// Returns `type`, the keys of the variant (of all variants, if it is null) and the common keys.
 std::vector<KeyDef> keys_of(const VariantKind& kind, const Variant* variant);
 
-/// A variant in the file, as a mapping, or as a word if its kind allows that.
+/// A variant in the file: a mapping, or a word if its kind allows that.
 class ParsedVariant {
  public:
-  /// `what`: the name of the key in messages; `owner`: where a missing `type` is reported. Null
-  /// variant() after errors.
+  /// Reads a variant. `what` is the name of the key in messages, and `owner` the place where a
+  /// missing `type` is reported. variant() is null after an error.
   ParsedVariant(Reader& reader, const yaml::Node& node, Span owner, std::string_view what,
                 const VariantKind& kind);
 
   /// Null after an error.
   const Variant* variant() const { return variant_; }
-  /// REQUIRES: variant().
+  /// REQUIRES: variant() is not null.
   const Fields& fields() const { return *fields_; }
 
  private:
@@ -51,7 +51,8 @@ class ParsedVariant {
   std::optional<Fields> fields_;
 };
 
-/// A list of patterns, or one; `expected`: of what, where they are no patterns.
+/// Reads one pattern, or a list of patterns. `expected` describes the patterns in the error for
+/// anything else.
 std::optional<std::vector<Name>> read_globs(Reader& reader, const yaml::Node& node,
                                             std::string_view what,
                                             std::string_view expected = "a pattern");
@@ -78,7 +79,7 @@ std::optional<V> read_value(Reader& reader, const yaml::Node& node, const std::s
   }
 }
 
-/// The default of a number, flag or word; others have none.
+/// Returns the default of a number, flag or word. Other types have no default.
 template <typename V>
 V parse_default(std::string_view text) {
   if constexpr (std::is_same_v<V, double>)
@@ -93,8 +94,8 @@ V parse_default(std::string_view text) {
     return V();
 }
 
-/// Reads the members of a record. Reports errors, and returns the names of members that have no
-/// value because of one.
+/// Reads the members of a record. Reports errors, and returns the names of the members that have no
+/// value because of an error.
 template <typename T>
 std::set<std::string_view> read_record(const Fields& fields, T& record) {
   std::set<std::string_view> unread;
@@ -115,7 +116,7 @@ std::set<std::string_view> read_record(const Fields& fields, T& record) {
   return unread;
 }
 
-/// The same for the record that `variant` names.
+/// Does the same for the record that `variant` names.
 template <typename... T>
 std::set<std::string_view> read_record(const Fields& fields, const Variant& variant,
                                        std::variant<T...>& out) {

@@ -1,5 +1,5 @@
-// Names in other tools for names in job files, and hints for words of theirs that have no
-// equivalent.
+// Contains the names that other tools use for names of job files, and hints for words of other
+// tools that have no equivalent.
 #include "compiler/job/suggest/vocabulary.h"
 
 #include <fmt/format.h>
@@ -15,7 +15,8 @@ namespace flow::job {
 namespace {
 
 struct Term {
-  std::string_view theirs, ours;  // theirs as `squeezed` leaves them, with spaces between
+  // `theirs` contains words in the form of squeezed(), separated by spaces.
+  std::string_view theirs, ours;
 };
 
 constexpr Term kTerms[] = {
@@ -237,12 +238,12 @@ constexpr Term kTerms[] = {
 
 /// Hints for words that have no equivalent in a job file.
 struct Advice {
-  std::string_view theirs;  // as `squeezed` leaves them, with spaces between
-  std::string_view beside;  // candidates, any of which identifies the place of the word
+  std::string_view theirs;  // in the form of squeezed(), separated by spaces
+  std::string_view beside;  // candidates that identify the place of the word
   std::string_view text;
 };
 
-// Hints for several places.
+// Hints that apply to several places.
 constexpr std::string_view kAccumulation =
     "accumulate accumulatesteps accumulation accumulationsteps accumulategradbatches "
     "accumulategradients accumsteps gradacc gradaccum gradaccumsteps gradaccumulation "
@@ -361,7 +362,7 @@ std::optional<std::string> known_term(std::string_view word,
   return {};
 }
 
-/// In ASCII, without the quotes around it.
+/// Returns the word with ASCII punctuation, without enclosing quotes.
 std::string bare_ascii(std::string_view word) {
   const std::string text = with_ascii_punctuation(word);
   const bool quoted = text.size() > 1 && (text.front() == '"' || text.front() == '\'') &&

@@ -1,4 +1,5 @@
-// The file, its data, networks and jobs, and what a job reads. The keys of an entry as text.
+// Contains the tables of the file, its data, networks and jobs, and the inputs of jobs. Also
+// formats the keys of an entry as text.
 #include <fmt/format.h>
 
 #include <utility>
@@ -12,7 +13,7 @@
 namespace flow::job {
 namespace {
 
-/// A mapping of names that the user chose.
+/// Returns a mapping whose keys are names that the user chooses.
 Section names(std::string what, KeyDef each, bool notes = true) {
   return {.what = std::move(what), .keys = {}, .each = std::move(each), .notes = notes};
 }
@@ -138,7 +139,8 @@ const Section kJobSection{
              kMetricsSection),
      section("run", "none", "length of the run, logging and checkpoints", kRunSection)}};
 
-// More copies than any network needs, and few enough to read one by one.
+// The limit on `repeat` is higher than any network needs, and low enough to read the copies one by
+// one.
 const std::vector<KeyDef> kCallKeys = {
     {"repeat", KeyType::kInteger, "none", "number of chained copies; each reads the one before",
      Bounds{.min = 1, .max = 10'000}},

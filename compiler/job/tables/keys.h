@@ -1,5 +1,6 @@
-// The tables of the language: the keys of each mapping of a job file, with defaults, ranges and
-// docs. The readers, the JSON schema, `flowc config` and the reference use them.
+// Declares the tables of the language: the keys of each mapping of a job file, with defaults,
+// ranges and docs. The readers, the JSON schema, `flowc config` and the reference documentation use
+// them.
 #pragma once
 
 #include <algorithm>
@@ -19,35 +20,35 @@ namespace flow::job {
 
 using plan::Bounds;
 
-/// The type of the value of a key.
+/// The type of a key's value.
 enum class KeyType {
   kText,
-  kAnyText,  // the empty one too
+  kAnyText,  // may be empty
   kWord,     // one of `words`
   kBool,
   kInteger,
   kNumber,
-  kNumbers,     // a list, or one
+  kNumbers,     // a number, or a list
   kBoundaries,  // a list of steps
   kIntegers,    // a list
   kShape,
   kDType,
   kTexts,     // a list of names or patterns
-  kGlobs,     // the same, or one
-  kRanges,    // of rows: a list, or one
-  kDevices,   // machine:first-last: a list, or one
-  kStepList,  // steps and ranges of them
+  kGlobs,     // a name or pattern, or a list
+  kRanges,    // a range of rows, or a list
+  kDevices,   // machine:first-last, or a list
+  kStepList,  // steps and ranges of steps
   kCommand,   // a line, or a list of words
-  kVersion,   // of the language
+  kVersion,   // the version of the language
   kSection,   // a mapping: `section`
   kSections,  // a list of such mappings
   kVariant,   // one of `variants`
-  kVariants,  // the same, or a list of them
+  kVariants,  // one of `variants`, or a list
   kSource,    // a column of a dataset, or one of `variants`, or `section`
   kHooks,     // a list of kHookSections
   kEntry,     // a call of an op or a network
-  kNested,    // names, in lists and mappings as deep as need be
-  kFree       // anything: a value of the user's own
+  kNested,    // names, nested in lists and mappings
+  kFree       // any value that the user chooses
 };
 
 struct Section;
@@ -56,19 +57,21 @@ struct VariantKind;
 struct KeyDef {
   std::string_view name;
   KeyType type;
-  /// As the file would write it; empty: required. "none": absent unless it is given.
+  /// The default, as the file would write it. Empty if the key is required; "none" if it has no
+  /// default.
   std::string_view fallback;
   std::string_view doc;
   Bounds bounds = {};
   std::vector<std::string_view> words = {};
   const Section* section = nullptr;
-  bool or_none = false;  // `none` in place of the section turns off what its absence means
+  bool or_none = false;  // `none` instead of the section disables its default
   const VariantKind* variants = nullptr;
   /// A regular expression for texts, for the JSON schema.
   std::string_view pattern = {};
-  std::vector<std::string_view> unless = {};  // keys that exclude it
-  std::string_view with = {};                 // a key that it requires
-  bool train_only = false;                    // only train jobs have it, or require it
+  std::vector<std::string_view> unless = {};  // keys that exclude this one
+  std::string_view with = {};                 // a key that this one requires
+  // Only train jobs can have the key. If it is required, only train jobs require it.
+  bool train_only = false;
 
   bool required() const { return fallback.empty(); }
   bool has_default() const {
@@ -76,42 +79,42 @@ struct KeyDef {
   }
 };
 
-/// What the user's own keys of a section may be.
+/// The names that the user can choose as keys of a section.
 enum class OwnKeys {
   kNames,
-  kAnyNames,  // words of the language too
+  kAnyNames,  // including reserved words
   kGlobs
 };
 
 /// A mapping: its keys, or the type of each value if the user chooses the keys.
 struct Section {
-  std::string what;  // "a hook"
+  std::string what;  // such as "a hook"
   std::vector<KeyDef> keys;
   std::optional<KeyDef> each = {};
   bool notes = true;                          // `note:` is allowed
-  OwnKeys own_keys = OwnKeys::kNames;         // where `each` is
-  std::vector<std::string_view> one_of = {};  // one of these keys at least is there
+  OwnKeys own_keys = OwnKeys::kNames;         // applies if `each` is set
+  std::vector<std::string_view> one_of = {};  // at least one of these keys is required
 };
 
-/// One of the mappings that `type:` chooses from.
+/// One of the mappings that `type:` selects.
 struct Variant {
   std::string_view type;
   std::string_view doc;      // one sentence
-  std::string_view formula;  // what it computes
+  std::string_view formula;  // the formula of its result
   std::vector<KeyDef> keys;
 };
 
-/// What the values of one key of the language may be.
+/// The possible values of one key of the language.
 struct VariantKind {
-  std::string_view key;   // "learning_rate"
-  std::string_view noun;  // "learning rate"
+  std::string_view key;   // such as "learning_rate"
+  std::string_view noun;  // such as "learning rate"
   std::vector<Variant> variants;
-  std::vector<KeyDef> common;    // keys of all of them, besides their own and `type`
+  std::vector<KeyDef> common;    // keys of all variants, in addition to `type`
   bool by_word = false;          // `zeros` means {type: zeros}
-  std::string_view number = {};  // the variant whose first key a plain number is
+  std::string_view number = {};  // the variant whose first key a number sets
 };
 
-/// The definition of that name, or null.
+/// Returns the definition with that name, or null.
 inline const KeyDef* find_key(const std::vector<KeyDef>& keys, std::string_view name) {
   const auto found = std::ranges::find(keys, name, &KeyDef::name);
   return found == keys.end() ? nullptr : &*found;
@@ -124,7 +127,7 @@ inline std::vector<std::string> names_of(const std::vector<KeyDef>& keys) {
   return names;
 }
 
-/// The only one that must be there, where that is a number; else null.
+/// Returns the only required key if its value is a number, or null.
 inline const KeyDef* only_number(const std::vector<KeyDef>& keys) {
   if (std::ranges::count_if(keys, &KeyDef::required) != 1) return nullptr;
   const KeyDef& key = *std::ranges::find_if(keys, &KeyDef::required);
@@ -136,20 +139,20 @@ inline const Variant* find_variant(const VariantKind& kind, std::string_view typ
   return found == kind.variants.end() ? nullptr : &*found;
 }
 
-/// How the plan spells the enumerators of E, in their order.
+/// Returns the names of the enumerators of E in plans, in order.
 template <typename E>
 std::vector<std::string_view> words_of() {
   const auto& words = plan::EnumNames<E>::words;
   return {words.begin(), words.end()};
 }
 
-/// The enumerator whose position in E the word has among `words`.
+/// Returns the enumerator of E at the position of the word in `words`.
 template <typename E, typename Words>
 E enumerator_of(const Words& words, std::string_view word) {
   return static_cast<E>(std::ranges::find(words, word) - words.begin());
 }
 
-// Keys as the tables write them: of the usual types, and from records.
+// Functions that make keys of common types, and keys from records.
 
 inline KeyDef excluding(KeyDef key, std::vector<std::string_view> others) {
   key.unless = std::move(others);
@@ -221,7 +224,7 @@ Variant variant_of() {
   return made;
 }
 
-/// One for each record that the std::variant may hold.
+/// Returns one variant for each record type of the std::variant.
 template <typename... T>
 std::vector<Variant> variants_of(const std::variant<T...>&) {
   return {variant_of<T>()...};

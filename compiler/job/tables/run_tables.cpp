@@ -1,4 +1,5 @@
-// What a job returns, watches and keeps, where that goes, and how long and where it runs.
+// Contains the tables of the values that a job returns, watches and keeps, of their sinks, and of
+// the length and placement of a run.
 #include "compiler/job/tables/tables.h"
 #include "runtime/plan/model/plan.h"
 
@@ -8,11 +9,11 @@ namespace {
 const Bounds kAtLeastOne{.min = 1};
 const Bounds kBinBounds{.min = 1, .max = plan::kMostBins};
 const Bounds kCountable{.min = 1, .max = plan::kMostSteps};
-// R of language's return types, but for what nests.
+// The return types R of the language, without a check of the nested types.
 constexpr std::string_view kReturnType =
     R"(^ *(Callback|(Callback *\[)? *(Numpy|ListNumpy|(Tuple|List|Dict) *\[.*\]) *\]?) *$)";
 
-/// Where deliveries go.
+/// Returns the key for the sinks of delivered values.
 KeyDef to() {
   return {.name = "to",
           .type = KeyType::kVariants,
@@ -49,7 +50,7 @@ std::vector<KeyDef> command_keys() {
            kReturnType)};
 }
 
-/// A hook's own keys and those of all.
+/// Returns the section of a hook, with its first key, the keys of all hooks, and its other keys.
 Section hook(KeyDef first, std::vector<KeyDef> own) {
   Section made{"a hook", {std::move(first)}};
   made.keys.insert(
@@ -164,7 +165,8 @@ const Section kRunSection{
 
 namespace {
 
-/// Names of results by what reads them.
+/// Returns a section whose keys name inputs or entries, and whose values name the results that they
+/// read.
 Section fed_section(std::string what, std::string_view doc) {
   return {.what = std::move(what),
           .keys = {},
@@ -237,7 +239,7 @@ const Section kCheckpointSection{
 
 namespace {
 
-/// Of the arrays of a rule.
+/// Returns a key for an axis of the arrays of a name rule.
 KeyDef axis(std::string_view name, std::string_view doc) {
   return {name, KeyType::kInteger, "none", doc, Bounds{.min = 0, .max = plan::kMaxRank - 1}};
 }

@@ -1,5 +1,6 @@
-// The sections of a job file, and what `type:` picks in them; records of what an optimizer does to
-// gradients first: gradient clipping and loss scales.
+// Declares the sections of a job file and the variants that `type:` selects in them. Also declares
+// the records of gradient clipping and loss scales, which change gradients before the optimizer
+// uses them.
 #pragma once
 
 #include <cstdint>
@@ -43,7 +44,7 @@ struct ClipByValue {
 
 using GradClipping = std::variant<ClipByGlobalNorm, ClipByValue>;
 
-/// As the op move_loss_scale keeps them.
+/// The range in which the op move_loss_scale keeps the scale.
 inline constexpr plan::Bounds kLossScaleBounds{.min = 1e-37, .max = 1.7e38};
 
 struct DynamicLossScale {
@@ -86,7 +87,7 @@ extern const Section kColumnSection;
 extern const Section kNetworkSection;
 extern const Section kJobSection;
 extern const Section kInputSection;
-extern const Section kNpySection;  // {npy: PATH}, a source
+extern const Section kNpySection;  // a source {npy: PATH}
 extern const Section kReturnsSection;
 /// The kinds of hooks, distinguished by their first keys.
 extern const std::vector<Section> kHookSections;
@@ -104,12 +105,13 @@ extern const Section kEverySection;
 /// `every` of `checkpoint`.
 extern const Section kCheckpointEverySection;
 extern const Section kRegularizerSection;
-/// Keys of every call in a graph, besides `in`, operands and attributes.
+/// The keys of every call in a graph, in addition to `in`, operands and attributes.
 extern const std::vector<KeyDef> kCallKeys;
-/// Keys for variables and training of a call. `op`: the called op; null: a network.
+/// Returns the keys for the variables and the training of a call. `op` is the called op, or null
+/// for a network.
 std::vector<KeyDef> training_keys(const ops::OpSpec* op);
 
-/// What `variable_dtype:` may say.
+/// The values of `variable_dtype:`.
 extern const std::vector<std::string_view> kVariableDTypes;
 
 extern const VariantKind kGenerators;
@@ -125,10 +127,12 @@ extern const Section kLearningRateScales;
 extern const Section kEmaSection;
 extern const Section kLookaheadSection;
 
-/// Of a value that a run follows: `name`, which is `watch` or `by`, its `own`, `mode` and `every`.
+/// Returns the keys of a value that a run follows: `name`, which is `watch` or `by`, the keys in
+/// `own`, `mode` and `every`.
 std::vector<KeyDef> followed_keys(std::string_view name, std::vector<KeyDef> own = {});
 
-/// Operands, results and attributes of the op, and the keys of every entry that calls it.
+/// Returns a description of the op's operands, results and attributes, and of the keys of every
+/// entry that calls it.
 std::string describe_call(const ops::OpSpec& op);
 
 }  // namespace flow::job

@@ -1,5 +1,5 @@
-// Optimizers, gradient clipping, loss scales, learning rates and their warm-ups, each with its
-// keys; how variables start, and what keeps their weights small; metrics.
+// Contains the tables of optimizers, gradient clipping, loss scales, learning rates, warm-ups,
+// initializers, regularizers and metrics.
 #include "compiler/ir/initializers.h"
 #include "compiler/job/tables/tables.h"
 #include "runtime/plan/model/optimizers.h"
@@ -9,7 +9,8 @@
 namespace flow::job {
 namespace {
 
-/// Weight decay can be that of chosen variables, and Muon can leave out matrices.
+/// Returns the optimizers. Those with weight decay can restrict it to some variables, and Muon can
+/// leave matrices to AdamW.
 std::vector<Variant> make_optimizers() {
   std::vector<Variant> all = variants_of(plan::OptimizerRule());
   for (Variant& optimizer : all) {
@@ -28,7 +29,7 @@ std::vector<Variant> make_optimizers() {
   return all;
 }
 
-/// A plateau watches a value.
+/// Returns the learning rates. A plateau has additional keys for the value that it watches.
 std::vector<Variant> make_learning_rates() {
   std::vector<Variant> all = variants_of(plan::RateFunction());
   for (Variant& schedule : all)
@@ -113,7 +114,7 @@ const VariantKind kInitializers{.key = "initializer",
                                 .by_word = true,
                                 .number = "constant"};
 
-// The gradients of sums, whose elements can be counted, meet a multiple of it.
+// The coefficients are bounded, because they are multiplied by the number of elements of the loss.
 const Bounds kRegularizerBounds{.min = 0, .max = 1e30};
 
 const Section kRegularizerSection{
@@ -144,7 +145,7 @@ KeyDef classes_key(int64_t most) {
           Bounds{.min = 1, .max = static_cast<double>(most)}};
 }
 
-/// Of metrics that compare labels with predicted classes.
+/// Returns the keys of metrics that compare labels with predicted classes.
 std::vector<KeyDef> class_keys(int64_t most = plan::kMostClasses) {
   return {labels_key(),
           text("predictions", "",

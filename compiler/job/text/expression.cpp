@@ -1,5 +1,6 @@
-// A recursive-descent evaluator for `$(...)`. Precedence, loosest first: `a if c else b`, `or`,
-// `and`, `not`, comparisons (chained as in Python), `+ -`, `* / // %`, unary `+ -`, `**`.
+// Implements a recursive-descent evaluator for `$(...)`. The operators, from lowest to highest
+// precedence, are `a if c else b`, `or`, `and`, `not`, comparisons (chained as in Python), `+ -`,
+// `* / // %`, unary `+ -`, and `**`.
 #include "compiler/job/text/expression.h"
 
 #include <fmt/format.h>
@@ -22,7 +23,7 @@ bool is_float(const Value& value) { return std::holds_alternative<double>(value)
 double number(const Value& value) {
   return std::visit([](auto v) { return static_cast<double>(v); }, value);
 }
-/// REQUIRES: not a float.
+/// REQUIRES: the value is not a float.
 int64_t integer(const Value& value) {
   const bool* truth = std::get_if<bool>(&value);
   return truth ? *truth : std::get<int64_t>(value);
@@ -51,7 +52,8 @@ class Evaluator : private TextScanner {
   }
 
  private:
-  /// The first error wins; the rest of the text is then skipped, so that every caller returns.
+  /// Records an error. The first error is kept, and the rest of the text is skipped, so that every
+  /// caller returns.
   Value fail(size_t offset, std::string message) {
     if (!failed_) error_ = {offset, std::move(message)};
     failed_ = true;
@@ -59,7 +61,8 @@ class Evaluator : private TextScanner {
     return int64_t{0};
   }
 
-  /// A whole character, which may look like an operator.
+  /// Reports an unexpected character, which may be a non-ASCII character that looks like an
+  /// operator.
   Value unexpected(size_t at) {
     if (at == text_.size()) return fail(at, "unexpected end; expected a number");
     const std::string_view found = text_.substr(at, character_at(text_, at).bytes);
@@ -68,7 +71,8 @@ class Evaluator : private TextScanner {
                                    : fmt::format("unexpected `{}`; expected `{}`", found, ascii));
   }
 
-  /// What is well written but has no value: an error unless `if else` passes over it.
+  /// Records that a part of the expression is well-formed but has no value. This is an error unless
+  /// `if else` does not use the part.
   Value no_value(size_t offset, std::string message) {
     if (!no_value_) no_value_ = ExpressionError{offset, std::move(message)};
     return int64_t{0};
@@ -96,7 +100,8 @@ class Evaluator : private TextScanner {
   Value disjunction() { return logical("or", &Evaluator::conjunction); }
   Value conjunction() { return logical("and", &Evaluator::negation); }
 
-  /// Parts joined by the word; after the first that decides, the values of the others do not count.
+  /// Evaluates parts that the word joins. After the first part that determines the result, missing
+  /// values of other parts are ignored.
   Value logical(std::string_view word, Value (Evaluator::*part)()) {
     Value left = (this->*part)();
     while (take_word(word)) {
@@ -282,7 +287,7 @@ class Evaluator : private TextScanner {
     return finite(from, number(a) / number(b));
   }
 
-  /// a // b, or a % b, which has b's sign.
+  /// Returns a // b, or a % b, which has the sign of b.
   Value floored(size_t from, const Value& a, const Value& b, bool division) {
     if (failed_) return a;
     if (!is_true(b)) return no_value(from, "division by zero");
@@ -316,7 +321,7 @@ class Evaluator : private TextScanner {
   ExpressionError& error_;
   int depth_ = 0;
   bool failed_ = false;
-  std::optional<ExpressionError> no_value_;  // the first, of what counts
+  std::optional<ExpressionError> no_value_;  // the first one among the parts that are used
 };
 
 }  // namespace

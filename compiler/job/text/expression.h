@@ -1,5 +1,5 @@
-// Arithmetic inside `$(...)`, with Python's meaning: integers of 64 bits, floats, comparisons,
-// `if else`, `min` and `max`.
+// Declares the arithmetic inside `$(...)`, which has the semantics of Python: 64-bit integers,
+// floats, comparisons, `if else`, `min` and `max`.
 #pragma once
 
 #include <cstdint>
@@ -13,21 +13,21 @@ namespace flow::job {
 
 using ExpressionValue = std::variant<bool, int64_t, double>;
 
-/// As a job file writes it: "true", "12", "0.1".
+/// Returns the value as a job file writes it, such as "true", "12" or "0.1".
 std::string to_text(const ExpressionValue& value);
 
-/// What went wrong, and at which byte of the expression.
+/// An error message, and its byte offset in the expression.
 struct ExpressionError {
   size_t offset = 0;
-  std::string message;  // empty: the lookup has reported it
+  std::string message;  // empty if the lookup has reported the error
 };
 
-/// The value of a name, or nothing after `error` has been filled.
+/// Returns the value of a name. If it has none, sets `error` and returns nothing.
 using Lookup =
     std::function<std::optional<ExpressionValue>(std::string_view name, ExpressionError& error)>;
 
-/// Evaluates `text`. `a/b` is an integer where it divides, else a float; `//` and `%` floor;
-/// overflow of integers, division by zero and a result that is not finite are errors.
+/// Evaluates `text`. `a/b` is an integer if b divides a, and otherwise a float. `//` and `%` round
+/// down. Integer overflow, division by zero and a result that is not finite are errors.
 std::optional<ExpressionValue> evaluate(std::string_view text, const Lookup& lookup,
                                         ExpressionError& error);
 

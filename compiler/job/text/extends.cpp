@@ -1,4 +1,4 @@
-// Jobs are extended from the one that extends none, each once.
+// Extends jobs. Each job is extended once, after the job that it extends.
 #include "compiler/job/text/merge.h"
 
 #include <fmt/format.h>
@@ -17,10 +17,10 @@ namespace {
 
 constexpr std::array<std::string_view, 6> kTakenOver = {"placement",   "shards", "precision",
                                                         "determinism", "inputs", "graph"};
-constexpr size_t kMostJobs = 64;        // each extended by the one before
-constexpr size_t kMostNodes = 200'000;  // copied
+constexpr size_t kMostJobs = 64;        // in a chain of extended jobs
+constexpr size_t kMostNodes = 200'000;  // copied nodes
 
-/// A copy without notes and deletions: these belong to the original job.
+/// Returns a copy without notes and deletions, because these belong to the original job.
 yaml::Node copy_of(const yaml::Node& node, size_t& nodes) {
   yaml::Node copy;
   copy.kind = node.kind;
@@ -36,8 +36,8 @@ yaml::Node copy_of(const yaml::Node& node, size_t& nodes) {
   return copy;
 }
 
-/// Entries of the graph that is extended come first and keep their places; those after them are
-/// added and have none.
+/// Sets the places of entries. Entries of the extended graph come first and keep their places. The
+/// entries after them are added ones and have no place.
 void set_places(const yaml::Node& extended, yaml::Node& graph) {
   auto next = extended.entries.begin();
   for (yaml::Entry& entry : graph.entries) {
@@ -73,14 +73,14 @@ class Extender {
     job.value.erase("extends");
   }
 
-  /// Silences the job: missing keys and unknown names can come from the other job.
+  /// Silences the job, because missing keys and unknown names may come from the other job.
   void give_up(yaml::Entry& job) {
     failed_.insert(job.key);
     reader_.diags.silence(job.key_span);
     std::erase_if(job.value.entries, [](const yaml::Entry& entry) { return entry.key != "type"; });
   }
 
-  /// The job that is extended; null after an error.
+  /// Returns the job that is extended, or null after an error.
   yaml::Entry* find_other(const yaml::Node& extends) {
     const auto name = read_text(reader_, extends, "`extends`");
     if (!name) return nullptr;
@@ -128,13 +128,14 @@ class Extender {
     merge(merged, std::move(job));
     const yaml::Node* theirs = other.find("graph");
     yaml::Node* graph = merged.find("graph");
-    // Unless the job replaces the whole graph.
+    // Places are set only if the job does not replace the whole graph.
     if (theirs && graph && graph->span == theirs->span) set_places(*theirs, *graph);
     sort_keys(merged);
     job = std::move(merged);
   }
 
-  /// Entries can be merged with entries, not with a variable.
+  /// Reports entries that would be merged with a variable, because they can only be merged with
+  /// entries.
   void check_mergeable(const yaml::Entry& theirs, const yaml::Node& own) {
     if (own.is_mapping() == theirs.value.is_mapping()) return;
     const yaml::Node& variable = own.is_mapping() ? theirs.value : own;
@@ -143,7 +144,8 @@ class Extender {
         .with_hint("write the entries here: jobs are extended before variables are known");
   }
 
-  /// In the order of the language reference, for readers of the resolved job.
+  /// Sorts the keys in the order of the language reference, which makes the resolved job easier to
+  /// read.
   static void sort_keys(yaml::Node& job) {
     static const std::vector<std::string> kOrder = names_of(kJobSection.keys);
     std::ranges::stable_sort(job.entries, {}, [](const yaml::Entry& entry) {
@@ -151,7 +153,8 @@ class Extender {
     });
   }
 
-  /// Chains of jobs that each add entries grow by the square of their number.
+  /// Limits the number of copied nodes. In a chain of jobs that each add entries, it grows with the
+  /// square of their number.
   bool may_copy(const yaml::Node& job) {
     if (nodes_ <= kMostNodes) return true;
     if (!too_many_)
@@ -176,13 +179,15 @@ class Extender {
 
   Reader& reader_;
   yaml::Node& jobs_;
-  std::vector<std::string> open_;  // jobs, each extended by the one before
+  // The chain of jobs that are being extended. Each extends the next one.
+  std::vector<std::string> open_;
   std::set<std::string> failed_;
   size_t nodes_ = 0;
   bool too_many_ = false;
 };
 
-/// What the keys of `path` lead to; null where there is nothing. `deleted`: one of them is.
+/// Returns the node at the keys of `path`, or null if there is none. Sets `deleted` if one of the
+/// keys is deleted.
 const yaml::Node* follow(const yaml::Node& job, std::span<const std::string> path, bool& deleted) {
   const yaml::Node* node = &job;
   for (const std::string& key : path) {

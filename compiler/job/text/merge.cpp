@@ -1,5 +1,5 @@
-// Files that include files, merged from the innermost out. Deletions come first, so that a file may
-// delete a mapping and write its own in the same place.
+// Merges files with the files that they include, starting with the innermost ones. Deletions are
+// applied first, so that a file can delete a mapping and write another one in the same place.
 #include "compiler/job/text/merge.h"
 
 #include <fmt/format.h>
@@ -15,20 +15,21 @@
 namespace flow::job {
 namespace {
 
-/// A deletion that found its key has a value that no file holds.
+/// Returns true if a deletion has found its key. Its value was then replaced by one without a
+/// position.
 bool is_done(const yaml::Entry& deletion) { return !deletion.value.span.valid(); }
 
 bool deletes(const yaml::Entry& entry) {
   return is_deletion(entry) && entry.value.is_scalar() && entry.value.scalar == "true";
 }
 
-/// `replaced`: another value takes the place.
+/// Applies a deletion. `replaced` is true if another value replaces the deleted one.
 void delete_key(yaml::Node& base, yaml::Entry deletion, bool replaced) {
   const std::string key = deletion.key.substr(1);
   if (yaml::Node* found = base.find(key)) {
     deletion.value = yaml::scalar_node("true");
     if (replaced)
-      *found = {};  // with which nothing is merged
+      *found = {};  // an empty scalar, so nothing is merged with it
     else
       base.erase(key);
   }
@@ -58,25 +59,27 @@ void report(Reader& reader, const yaml::Node& mapping, const yaml::Entry& deleti
       .with_hint(suggestion(key, keys));
 }
 
-/// The graph of a network; null where it is not written out, or empty.
+/// Returns the graph of a network, or null if it is empty or a variable.
 template <typename Node>
 Node* graph_of(Node& network) {
   auto* graph = network.find("graph");
   return graph && !graph->entries.empty() ? graph : nullptr;
 }
 
-/// The last entry that is not a deletion, or null.
+/// Returns the last entry that is not a deletion, or null.
 const yaml::Entry* last_entry(const yaml::Node& graph) {
   const auto found = std::find_if_not(graph.entries.rbegin(), graph.entries.rend(), is_deletion);
   return found == graph.entries.rend() ? nullptr : &*found;
 }
 
-/// A merged graph has the place of its first graph, which identifies the file.
+/// Returns the position of a graph. A merged graph has the position of its first graph, which
+/// identifies the file.
 std::pair<int32_t, uint32_t> place_of(const yaml::Node& graph) {
   return {graph.span.source, graph.span.begin};
 }
 
-/// The last entry that the file of the graph wrote; of other files where it wrote none.
+/// Returns the last entry that the file of the graph contains, or the last entry of other files if
+/// it contains none.
 const yaml::Entry& last_of_file(const yaml::Node& graph) {
   const auto is_of_file = [&](const yaml::Entry& entry) {
     return entry.value.span.source == graph.span.source;
@@ -85,14 +88,14 @@ const yaml::Entry& last_of_file(const yaml::Node& graph) {
   return found == graph.entries.rend() ? graph.entries.back() : *found;
 }
 
-// Files that include others several times grow exponentially.
+// Limits the number of files, which grows exponentially if files include others several times.
 constexpr int kMaxFiles = 1000;
 
 class Includer {
  public:
   Includer(Reader& reader, DefaultOutputs& outputs) : reader_(reader), outputs_(outputs) {}
 
-  /// False when a file cannot be read: what it would declare is then unknown.
+  /// Returns false if a file cannot be read, so that its declarations are unknown.
   bool is_complete() const { return complete_; }
 
   void run(yaml::Node& file, int32_t source) {
@@ -156,7 +159,7 @@ class Includer {
     return {};
   }
 
-  /// Is the file at `path` being read already? That is an error.
+  /// Reports an error and returns true if the file at `path` is already being read.
   bool report_cycle(const yaml::Node& item, const std::string& path) {
     const auto same = [&](const std::string& open) {
       std::error_code ignored;
@@ -175,7 +178,7 @@ class Includer {
     yaml::Node tree = yaml::parse(reader_.sources, source, reader_.diags);
     if (!tree.is_mapping()) return {};
     run(tree, source);
-    // The version is a statement of each file about itself.
+    // Each file states its own version, which is therefore not merged.
     if (const yaml::Node* version = tree.find("flow"); version && version->scalar != "1")
       reader_.error(Diagnosis::kFlowVersion, *version,
                     "unsupported language version; expected `flow: 1`");
@@ -185,7 +188,8 @@ class Includer {
 
   Reader& reader_;
   DefaultOutputs& outputs_;
-  std::vector<std::string> path_;  // of files, each included by the one before
+  // The files that are being read. Each includes the next one.
+  std::vector<std::string> path_;
   int files_ = 0;
   bool complete_ = true;
 };

@@ -1,4 +1,5 @@
-// Overrides: a path through keys and list positions, and what happens at its end.
+// Applies overrides. Each has a path of keys and list positions, and an action at the end of the
+// path.
 #include "compiler/job/text/merge.h"
 
 #include <fmt/format.h>
@@ -12,7 +13,7 @@
 namespace flow::job {
 namespace {
 
-/// The table entry of the value at the path, or null.
+/// Returns the table entry of the value at the path, or null.
 const KeyDef* definition_at(const std::vector<std::string>& path) {
   static const KeyDef kFile{
       .name = "", .type = KeyType::kSection, .fallback = "", .doc = "", .section = &kFileSection};
@@ -26,15 +27,16 @@ const KeyDef* definition_at(const std::vector<std::string>& path) {
   return at;
 }
 
-/// Are the keys of the mapping at this path the user's names? A plain override must not add to
-/// them, or a typing error would. Keys elsewhere are checked when they are read.
+/// Returns true if the user chooses the keys of the mapping at this path. A plain override must not
+/// add such keys, because a misspelled key would then go unnoticed. All other keys are checked when
+/// they are read.
 bool named_by_user(const std::vector<std::string>& path) {
   const KeyDef* at = definition_at(path);
   return at && (at->type == KeyType::kFree || at->type == KeyType::kNested ||
                 (at->type == KeyType::kSection && at->section->each));
 }
 
-/// Lists whose items a `+` may begin.
+/// Returns true for lists to which `+` can add a first item.
 bool is_list_key(const std::vector<std::string>& path) {
   const KeyDef* at = definition_at(path);
   return at && (at->type == KeyType::kHooks || at->type == KeyType::kSections);
@@ -67,7 +69,7 @@ class Override {
       return;
     }
     if (deletes) return remove();
-    // No key at the top of a file is this short.
+    // No top-level key of a file is this short.
     if (equals < 3 && !child(file_, 0)) return no_such(file_, 0);
     const std::string given = trimmed(std::string_view(text_).substr(equals + 1));
     if (given.empty() || given == "~" || given == "null") {
@@ -108,8 +110,8 @@ class Override {
     return true;
   }
 
-  /// Parses the value in place: in a copy of the source the path before it becomes the key
-  /// of a document, so that places in the tree are places in the override.
+  /// Parses the value in place. In a copy of the source, a document key replaces the path before
+  /// the value, so that positions in the tree are positions in the override.
   yaml::Node parse(size_t begin) {
     std::string document = "v:" + std::string(begin - 2, ' ') + text_.substr(begin);
     Sources copies;
@@ -124,8 +126,8 @@ class Override {
     return value ? std::move(*value) : yaml::Node{};
   }
 
-  /// The node that the first `parts` of the path lead to; null after an error. Mappings of the
-  /// language that are absent are made when `make` is set.
+  /// Returns the node at the first `parts` of the path, or null after an error. If `make` is set,
+  /// makes missing mappings that the language defines.
   yaml::Node* walk(size_t parts, bool make) {
     yaml::Node* node = &file_;
     for (size_t i = 0; i < parts; ++i) {
@@ -146,8 +148,9 @@ class Override {
     return node;
   }
 
-  /// What the job has there from the one that it extends becomes its own, to be changed: a mapping
-  /// is merged with the other job's, a list replaces it. Null where it has nothing.
+  /// Copies what the job inherits at this place from the job that it extends, so that it can be
+  /// changed: a mapping becomes an empty one that is merged with the inherited mapping later, and a
+  /// list becomes a copy that replaces it. Returns null if the job inherits nothing.
   yaml::Node* take_over(yaml::Node& node, size_t part) {
     const yaml::Node* found = inherited(file_, head(part + 1));
     if (!found) return nullptr;
@@ -214,11 +217,12 @@ class Override {
     } else {
       return no_such(*parent, last);
     }
-    // A mapping replaces what there is, also of the job that is extended.
+    // A mapping replaces the existing value, including an inherited one.
     if (mapping && extended) parent->entries.push_back(deletion_of(path_[last], span_of(last)));
   }
 
-  /// Missing keys of a mapping are reported at the override; entries below still read it.
+  /// Moves the position of the key to the override, where missing keys of the mapping are then
+  /// reported. The entry keeps its place, so that entries below still read it.
   void move_key(yaml::Entry& entry) const {
     entry.place = entry.place.value_or(entry.key_span);
     entry.key_span = span_of(path_.size() - 1);
@@ -266,7 +270,7 @@ class Override {
   const std::string& text_;
   int32_t source_ = -1;
   std::vector<std::string> path_;
-  std::vector<size_t> starts_;  // of each part, in bytes of the override
+  std::vector<size_t> starts_;  // the byte offset of each part
 };
 
 }  // namespace

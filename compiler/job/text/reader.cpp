@@ -1,4 +1,4 @@
-// Keys of mappings, names, and errors that know where a value came from.
+// Reads the keys of mappings and names, and reports errors that show the origin of a value.
 #include "compiler/job/text/reader.h"
 
 #include <fmt/format.h>
@@ -19,7 +19,7 @@ namespace {
 
 std::string quoted(std::string_view key) { return fmt::format("`{}`", key); }
 
-/// What to write instead of a word, number or list where a mapping of these keys belongs.
+/// Returns a hint for a word, number or list in place of a mapping with these keys.
 std::string hint_for_mapping(const Sources& sources, const yaml::Node& node,
                              const std::vector<KeyDef>& keys) {
   const std::string_view text = sources.text(node.span);
@@ -87,7 +87,8 @@ class OwnerSearch {
   std::vector<std::string> found_;
 };
 
-/// Is it written in the mapping, and not in one that was laid over it?
+/// Returns true if the span is inside the mapping as written, and not in a mapping that was merged
+/// into it.
 bool is_within(Span span, const yaml::Node& mapping) {
   return span.source == mapping.span.source && span.begin >= mapping.span.begin &&
          span.end <= mapping.span.end;
@@ -100,7 +101,7 @@ std::string reason_to_reserve(std::string_view word) {
              : fmt::format("some YAML readers take `{}` for a boolean or for nothing", word);
 }
 
-/// A hint for an unknown word; `near`: similar ones.
+/// Returns a hint for an unknown word. `near` contains similar words.
 std::string hint_for(std::string_view word, const std::vector<std::string>& near,
                      const std::vector<std::string>& candidates, std::string_view lead) {
   const auto known = [&](const std::string& text) {
@@ -112,7 +113,7 @@ std::string hint_for(std::string_view word, const std::vector<std::string>& near
   return candidates.empty() || lead.empty() ? std::string() : listed(lead, candidates);
 }
 
-/// "add `dtype`: of its elements (`float32` or ...)"
+/// Returns a text such as "add `dtype`: dtype of the elements (`float32` or ...)".
 std::string meaning_of(const KeyDef& def) {
   const auto words = def.type == KeyType::kDType ? dtype_names() : def.words;
   const std::string alternatives =
@@ -121,7 +122,7 @@ std::string meaning_of(const KeyDef& def) {
                      words.empty() ? "" : fmt::format(" ({})", alternatives));
 }
 
-/// The mappings that have this key, in words: "`run`", "a job".
+/// Returns the descriptions of the mappings that have this key, such as "`run`" or "a job".
 std::vector<std::string> owners_of(std::string_view key) {
   OwnerSearch search(key);
   search.look_into(kFileSection);
@@ -147,7 +148,8 @@ Diag& Reader::error(Diagnosis diagnosis, Span span, std::string message) {
 }
 
 Span changed_at(const yaml::Node& node) {
-  if (node.resolved) return node.span;  // the values of a variable are elsewhere
+  // The nested values of a variable have positions in its declaration.
+  if (node.resolved) return node.span;
   Span changed = node.span;
   for (const yaml::Entry& entry : node.entries)
     if (const Span span = changed_at(entry.value); span.valid() && !is_within(span, node))
@@ -272,7 +274,7 @@ std::string Fields::hint_for_unknown(const std::string& key,
   if (std::string near = meant_.suggest(key, known, {}); !near.empty()) return near;
   if (!reader_.is_job_file) return suggestion(key, known, "valid keys:");
   const std::vector<std::string> owners = owners_of(key);
-  constexpr size_t kTelling = 4;  // more owners do not help the reader
+  constexpr size_t kTelling = 4;  // a longer list of owners does not help the user
   if (owners.empty() || owners.size() > kTelling) return suggestion(key, known, "valid keys:");
   const std::span<const std::string> others(owners.data(), owners.size() - 1);
   return fmt::format("`{}` is a key of {}{}{}", key, fmt::join(others, ", of "),

@@ -1,5 +1,5 @@
-// What every reader of the job file shares: where errors go, where substituted values come from,
-// the notes found, and the keys of a mapping.
+// Declares what all readers of the job file share: the destination of errors, the origins of
+// substituted values, the collected notes, and the keys of a mapping.
 #pragma once
 
 #include <functional>
@@ -18,17 +18,17 @@
 
 namespace flow::job {
 
-/// A text of the file with its place: the key of an entry, the name of a tensor.
+/// A text of the file with its position, such as the key of an entry or the name of a tensor.
 struct Name {
   std::string text;
   Span span;
 };
 
-/// The variable, and the place of its value, for each place where it is used.
+/// Stores, for each place that uses a variable, the variable and the position of its value.
 class Origins {
  public:
   void add(Span use, std::string variable, Span value);
-  /// Labels the origin of the value at `use`, if it was substituted.
+  /// Adds a label with the origin of the value at `use`, if it was substituted.
   void explain(Span use, Diag& diag) const;
 
  private:
@@ -39,8 +39,8 @@ class Origins {
   std::map<std::pair<int32_t, uint32_t>, Origin> by_use_;
 };
 
-/// The place of what another mapping that was laid over this one brought, since that is what
-/// changed; else that of the node.
+/// Returns the position of a value that another mapping has merged into this one, because this
+/// value is what changed. Returns the position of the node if there is none.
 Span changed_at(const yaml::Node& node);
 
 class Reader {
@@ -49,38 +49,40 @@ class Reader {
 
   Sources& sources;
   Diags& diags;
-  const int32_t file;       // the job file's source
-  bool is_job_file = true;  // else hints do not point to other keys of job files
+  const int32_t file;       // the source of the job file
+  bool is_job_file = true;  // if false, hints mention no other keys of job files
   Origins origins;
-  std::vector<std::string> notes;  // `note:` texts, in the order of reading
+  std::vector<std::string> notes;  // the texts of `note:`, in the order of reading
 
-  /// An error at a value; where the value came from a variable, that is shown too.
+  /// Reports an error at a value. If the value comes from a variable, the message also shows the
+  /// variable.
   Diag& error(Diagnosis diagnosis, Span span, std::string message);
   Diag& error(Diagnosis diagnosis, const yaml::Node& node, std::string message) {
     return error(diagnosis, changed_at(node), std::move(message));
   }
-  /// `place`: a span or a node.
+  /// `place` is a span or a node.
   template <typename Place, typename... Args>
   requires(sizeof...(Args) > 0) Diag& error(Diagnosis diagnosis, const Place& place,
                                             fmt::format_string<Args...> format, Args&&... args) {
     return error(diagnosis, place, fmt::format(format, std::forward<Args>(args)...));
   }
 
-  /// True when the node is of that kind; else an error: "`inputs` is a string; expected a list".
-  /// `hint`: what to write instead, perhaps.
+  /// Returns true if the node is of that kind. Otherwise reports an error such as "`inputs` is a
+  /// string; expected a list". `hint` can suggest a replacement.
   bool expect(const yaml::Node& node, yaml::Kind kind, std::string_view what,
               std::string hint = {});
 
-  /// True when the key can be a name; else an error.
+  /// Returns true if the key can be a name. Otherwise reports an error.
   bool check_name(const Name& name);
 
-  /// The entries of a mapping without its notes, which are kept in passing. An error, and none, for
-  /// a node of another kind; `hint`: see expect.
+  /// Returns the entries of a mapping except its notes, which are stored in `notes`. For a node of
+  /// another kind, reports an error and returns no entries. `hint` is passed to expect().
   std::vector<std::reference_wrapper<const yaml::Entry>> entries(const yaml::Node& node,
                                                                  std::string_view what,
                                                                  std::string hint = {});
 
-  /// True for `note:` of a mapping. Keeps the text; reports another kind of value.
+  /// Returns true for the key `note:` of a mapping. Stores its text, and reports a value of another
+  /// kind.
   bool take_note(const yaml::Entry& entry);
 };
 
@@ -88,28 +90,30 @@ class Reader {
 inline constexpr const char* kWithoutDashes =
     "write the entries without dashes, aligned in one column";
 
-/// Words that cannot be names, because they mean something else there.
+/// Returns the words that cannot be names, because they have another meaning in job files or in
+/// YAML.
 std::span<const std::string_view> reserved_names();
 
-/// The text, with quotes where it has some.
+/// Returns the text, with quotes if it is quoted in the file.
 std::string as_written(const yaml::Node& scalar);
 
-/// For a mapping in the place of a list that has such items: "write `[{watch: ...}]`"; empty for
-/// others.
+/// Returns the hint "write `[{watch: ...}]`" for a mapping that appears in place of a list of
+/// mappings. Returns an empty text for other nodes.
 std::string hint_for_item(const yaml::Node& node);
 
-/// "LEAD `a`, `b` and `c`"; of many, the first.
+/// Returns "LEAD `a`, `b` and `c`". A long list is cut after its first words.
 std::string listed(std::string_view lead, const std::vector<std::string>& words);
 
-/// "did you mean `x`?", or where nothing is near: "LEAD `a`, `b` and `c`"; empty without
-/// candidates or a lead.
+/// Returns "did you mean `x`?". If no candidate is similar, returns "LEAD `a`, `b` and `c`", or an
+/// empty text without candidates or without a lead.
 std::string suggestion(std::string_view word, const std::vector<std::string>& candidates,
                        std::string_view lead = {});
 
-/// Suggested keys for misspelt ones: these do not count as missing.
+/// Stores the keys that were suggested for misspelled ones, so that these are not reported as
+/// missing too.
 class MeantKeys {
  public:
-  /// As `suggestion`; remembers the first suggested key.
+  /// Returns the same text as suggestion(), and stores the first suggested key.
   std::string suggest(std::string_view word, const std::vector<std::string>& candidates,
                       std::string_view lead);
   bool contains(std::string_view key) const { return keys_.contains(key); }
@@ -118,39 +122,40 @@ class MeantKeys {
   std::set<std::string, std::less<>> keys_;
 };
 
-/// A mapping whose keys a table defines. Unknown keys are errors at once, missing ones when asked
-/// for.
+/// A mapping whose keys a table defines. Unknown keys are reported in the constructor, and missing
+/// ones when they are read.
 class Fields {
  public:
-  /// `owner`: where a missing key is reported, the key of the mapping. `what`: "a hook". A node
-  /// of another kind is an error and has no keys.
+  /// `owner` is the place where a missing key is reported, usually the key of the mapping. `what`
+  /// names the mapping, such as "a hook". A node of another kind is an error and has no keys.
   Fields(Reader& reader, const yaml::Node& node, Span owner, std::string what,
          std::vector<KeyDef> keys);
   Fields(Reader& reader, const yaml::Node& node, Span owner, const Section& section)
       : Fields(reader, node, owner, section.what, section.keys) {}
 
-  /// The value, or null: no key that the table lacks has one.
+  /// Returns the value, or null if the key is absent or not in the table.
   const yaml::Node* find(std::string_view key) const;
-  /// Does the table have the key?
+  /// Returns true if the table contains the key.
   bool has(std::string_view key) const { return find_key(keys_, key); }
-  /// The value. Reports a missing key, unless it was suggested for a misspelt one or the node is
-  /// not a mapping.
+  /// Returns the value. Reports a missing key, unless it was suggested for a misspelled one or the
+  /// node is not a mapping.
   const yaml::Node* require(std::string_view key) const;
-  /// The place of the key, or of the owner if it is absent.
+  /// Returns the position of the key, or of the owner if the key is absent.
   Span key_span(std::string_view key) const;
   Span owner() const { return owner_; }
   Reader& reader() const { return reader_; }
   bool is_mapping() const { return node_.is_mapping(); }
   const KeyDef& definition(std::string_view key) const;
 
-  // The value, read by the table. Reports errors and missing required keys; absent or wrong values
-  // become the default, or nothing.
+  // The following functions return the value as the table defines it. They report errors and
+  // missing required keys. An absent or invalid value becomes the default, or nothing if there is
+  // no default.
   std::optional<int64_t> integer(std::string_view key) const;
   std::optional<double> number(std::string_view key) const;
   std::optional<std::string> text(std::string_view key) const;
   std::optional<std::string> word(std::string_view key) const;
   std::optional<bool> flag(std::string_view key) const;
-  /// The enumerator whose position in E the word has in the table.
+  /// Returns the enumerator of E at the position of the word in the table.
   template <typename E>
   E enumerator(std::string_view key) const {
     return enumerator_of<E>(definition(key).words, *word(key));

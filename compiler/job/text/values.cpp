@@ -1,4 +1,4 @@
-// Typed scalars, with a hint for each way of writing that other YAML readers take.
+// Reads typed scalars. Has a hint for each spelling that other YAML readers accept.
 #include "compiler/job/text/values.h"
 
 #include <fmt/format.h>
@@ -16,12 +16,12 @@ namespace {
 
 bool is_digit(char c) { return c >= '0' && c <= '9'; }
 
-/// Length of the digits at the start of `text`.
+/// Returns the number of digits at the start of `text`.
 size_t digits(std::string_view text) {
   return static_cast<size_t>(std::ranges::find_if_not(text, is_digit) - text.begin());
 }
 
-/// An unsigned decimal without leading zeros: "0", "12", "0.5", ".5", "1e-3".
+/// Returns true for an unsigned decimal without leading zeros: "0", "12", "0.5", ".5", "1e-3".
 bool is_decimal(std::string_view text) {
   const size_t whole = digits(text);
   if (whole > 1 && text[0] == '0') return false;
@@ -57,7 +57,7 @@ std::optional<int64_t> whole(double value) {
   return static_cast<int64_t>(value);
 }
 
-/// Without decimal points that no digit follows: "1./255." -> "1/255".
+/// Removes decimal points without a digit after them: "1./255." -> "1/255".
 std::string without_bare_points(std::string_view text) {
   std::string plain;
   for (size_t i = 0; i < text.size(); ++i)
@@ -65,14 +65,15 @@ std::string without_bare_points(std::string_view text) {
   return plain;
 }
 
-/// An expression with one `/`.
+/// Returns true for an expression that contains `/` but not `//`.
 bool divides(std::string_view written) {
   const size_t slash = written.find('/');
   return written.starts_with("$(") && slash != written.npos &&
          !written.substr(slash + 1).starts_with('/');
 }
 
-/// "at least 1", "a value from 0 to 1", "at most 5", "more than 0 and less than 1"
+/// Returns a text such as "at least 1", "a value from 0 to 1", "at most 5", or "more than 0 and
+/// less than 1".
 std::string range_text(Bounds bounds) {
   if (bounds.min && bounds.max)
     return fmt::format("a value from {} to {}", shortest(*bounds.min), shortest(*bounds.max));
@@ -95,7 +96,7 @@ bool in_range(Reader& reader, const yaml::Node& node, std::string_view what, dou
   return false;
 }
 
-/// One value, or each of a list.
+/// Reads one value, or each value of a list.
 template <typename T, typename Read>
 std::optional<std::vector<T>> read_list(Reader& reader, const yaml::Node& node,
                                         std::string_view what, Read read) {
@@ -111,7 +112,7 @@ std::optional<std::vector<T>> read_list(Reader& reader, const yaml::Node& node,
   return values;
 }
 
-/// A dimension that other tools determine at run time.
+/// Returns true for a dimension that other tools determine at run time.
 bool is_open_extent(const yaml::Node& extent) {
   constexpr std::string_view kOpen[] = {"-1", "?", "*", "None", "none"};
   return extent.is_scalar() && std::ranges::count(kOpen, extent.scalar) > 0;
@@ -123,7 +124,8 @@ std::string number_hint(const std::string& text) {
   const auto reads = [](const std::string& fixed) { return parse_number(fixed).has_value(); };
   if (is_decimal(std::string_view(text).substr(text.starts_with('-'))))
     return "write a 64-bit float, with a magnitude of about 5e-324 to 1.8e308";
-  // A comma of thousands has three digits after it, one of fractions mostly not.
+  // A comma before exactly three digits separates thousands. In other positions it is usually a
+  // decimal comma.
   if (const size_t comma = text.find(','); comma != text.npos && comma + 4 != text.size()) {
     std::string point = text;
     point[comma] = '.';

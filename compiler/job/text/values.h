@@ -1,4 +1,5 @@
-// Scalars read as what their key wants: the key types the text, not YAML's guess.
+// Declares functions that read scalars as the type that their key requires. The key determines the
+// type of the text; YAML's own type rules do not apply.
 #pragma once
 
 #include <cstdint>
@@ -12,39 +13,40 @@
 
 namespace flow::job {
 
-/// A finite number as the language writes them: "100", "-0.5", "1e-1", "1/10". Nothing for other
-/// text ("010", "1_000", "0x10", "inf").
+/// Parses a finite number as the language writes it: "100", "-0.5", "1e-1", "1/10". Returns nothing
+/// for any other text ("010", "1_000", "0x10", "inf").
 std::optional<double> parse_number(std::string_view text);
-/// The same where it is whole and fits 64 bits: "100", "1e3", "10/2".
+/// Parses the same text as an integer. Returns nothing unless the number is whole and fits in 64
+/// bits: "100", "1e3", "10/2".
 std::optional<int64_t> parse_integer(std::string_view text);
-/// An integer within a longer text ("5..8", "0:0-3"), where `/` may mean something else: no
-/// fraction.
+/// Parses an integer within a longer text ("5..8", "0:0-3"). Fractions are not allowed, because `/`
+/// may have another meaning there.
 std::optional<int64_t> parse_bound(std::string_view text);
 
-/// A hint for a text that is not a number although it was meant as one ("1_000", "1./255"); else
-/// empty.
+/// Returns a hint for a text that is not a number although it is meant as one ("1_000", "1./255").
+/// Returns an empty text for any other text.
 std::string number_hint(const std::string& text);
 
-/// The readers report one error at the node, which begins with `what` (the key), and return
-/// nothing, where the text is not as expected.
+/// If the text is not as expected, each of these readers reports one error at the node, which
+/// begins with `what` (the key), and returns nothing.
 std::optional<int64_t> read_integer(Reader& reader, const yaml::Node& node, std::string_view what,
                                     Bounds bounds = {});
 std::optional<double> read_number(Reader& reader, const yaml::Node& node, std::string_view what,
                                   Bounds bounds = {}, std::string_view instead = {});
 std::optional<bool> read_bool(Reader& reader, const yaml::Node& node, std::string_view what);
 std::optional<std::string> read_text(Reader& reader, const yaml::Node& node, std::string_view what);
-/// One of the words.
+/// Reads one of the words.
 std::optional<std::string> read_choice(Reader& reader, const yaml::Node& node,
                                        std::string_view what,
                                        const std::vector<std::string_view>& choices);
 std::vector<std::string_view> dtype_names();
 std::optional<DType> read_dtype(Reader& reader, const yaml::Node& node, std::string_view what);
-/// One integer or a list of them.
+/// Read one number, or a list of numbers.
 std::optional<std::vector<int64_t>> read_integers(Reader& reader, const yaml::Node& node,
                                                   std::string_view what, Bounds bounds = {});
 std::optional<std::vector<double>> read_numbers(Reader& reader, const yaml::Node& node,
                                                 std::string_view what, Bounds bounds = {});
-/// A list of positive extents, of a size that can be counted.
+/// Reads a list of positive extents whose product does not overflow.
 std::optional<Shape> read_shape(Reader& reader, const yaml::Node& node, std::string_view what);
 
 }  // namespace flow::job

@@ -1,5 +1,5 @@
-// Variables in order of declaration, each substituted with those above it: `$name`,
-// `$(expression)`, `$env(NAME)` and `$$` in a part of the tree.
+// Substitutes variables in a part of the tree: `$name`, `$(expression)`, `$env(NAME)` and `$$`.
+// Each declared variable can use the variables above it.
 #include "compiler/job/text/vars.h"
 
 #include <fmt/format.h>
@@ -16,7 +16,8 @@
 namespace flow::job {
 namespace {
 
-// Variables that hold others several times grow exponentially; a job file never needs this much.
+// Limits the number of nodes, which grows exponentially if variables use other variables several
+// times. No realistic job file reaches the limit.
 constexpr size_t kMaxNodes = 1'000'000;
 
 size_t size_of(const yaml::Node& node) {
@@ -26,19 +27,19 @@ size_t size_of(const yaml::Node& node) {
   return size;
 }
 
-/// Environment variables have upper-case names by convention.
+/// Returns true for upper-case names, which environment variables have by convention.
 bool is_environment_name(std::string_view name) {
   return std::ranges::none_of(name, [](char c) { return c >= 'a' && c <= 'z'; });
 }
 
 constexpr size_t kMaxText = 65'536;
 
-/// Where the name that begins at `from` ends; `from` where none begins.
+/// Returns the end of the name that begins at `from`, or `from` if no name begins there.
 size_t name_end(std::string_view text, size_t from) {
   return from + name_length(text.substr(std::min(from, text.size())));
 }
 
-/// For a dollar sign that no name follows.
+/// Returns a hint for a dollar sign that is not followed by a name.
 std::string hint_for_dollar(std::string_view rest) {
   const size_t end = name_end(rest, 1);
   if (rest.starts_with("{") && end > 1 && end < rest.size() && rest[end] == '}')
@@ -47,7 +48,8 @@ std::string hint_for_dollar(std::string_view rest) {
   return "write `$$` for a dollar sign";
 }
 
-/// For "$lr * 2"; else empty, also for "$folder/$name", which may be a path.
+/// Returns a hint for a text such as "$lr * 2". Returns an empty text for all others, including
+/// "$folder/$name", which may be a path.
 std::string hint_for_expression(std::string_view text) {
   std::string expression(text);
   std::erase(expression, '$');
@@ -59,7 +61,7 @@ std::string hint_for_expression(std::string_view text) {
 
 class Substitution {
  public:
-  /// `optional`: an environment variable may be unset.
+  /// If `optional` is true, environment variables may be unset.
   Substitution(Reader& reader, Variables& variables, const Locals& locals, bool optional)
       : reader_(reader), variables_(variables), locals_(locals), optional_(optional) {}
 
@@ -69,7 +71,7 @@ class Substitution {
     for (yaml::Node& item : node.items) replace(item);
     const bool command = is_command(node);
     for (yaml::Entry& entry : node.entries) {
-      // `run` of a sink belongs to a program with its own variables: it stays as written.
+      // `run` of a command sink stays unchanged, because the program may have its own variables.
       if (entry.key == "note" || (command && entry.key == "run")) continue;
       const bool before = std::exchange(optional_, optional_ || (command && entry.key == "env"));
       replace(entry.value);
@@ -88,7 +90,8 @@ class Substitution {
       node.unexpanded = std::move(replaced->unexpanded);
       node.resolved = true;
     } else {
-      reader_.diags.silence(node.span);  // the error has been reported, the text has no value
+      // The error has been reported, and the text has no value.
+      reader_.diags.silence(node.span);
     }
   }
 
@@ -99,16 +102,18 @@ class Substitution {
     const std::string variable = node.scalar;
     if (!variables_.may_copy(*value, use) || !require_set(*value))
       return reader_.diags.silence(use);
-    yaml::Node copy = *value;  // before `node` changes: it may be a part of a variable itself
+    // Copied before `node` changes, because the variable may contain `node` itself.
+    yaml::Node copy = *value;
     reader_.origins.add(use, variable, changed_at(copy));
     node = std::move(copy);
     node.span = use;
     node.resolved = true;
   }
 
-  /// A text with variables put in, and the same with the environment's by their names.
+  /// A text with variables substituted, and the same text with references to the environment
+  /// instead of their values.
   struct Replaced {
-    std::string text, unexpanded;  // empty without any
+    std::string text, unexpanded;  // `unexpanded` is empty without such references
   };
 
   static Replaced plain(std::string text) { return {std::move(text), {}}; }
@@ -141,7 +146,8 @@ class Substitution {
     return Replaced{std::move(out), std::move(unexpanded)};
   }
 
-  /// The replacement for the text that begins at the dollar sign at `i`; moves `i` after it.
+  /// Returns the replacement for the text that begins with the dollar sign at `i`. Moves `i` after
+  /// this text.
   std::optional<Replaced> replaced_piece(const yaml::Node& node, size_t& i) {
     const std::string_view text = node.scalar;
     const size_t dollar = i;
@@ -205,8 +211,8 @@ class Substitution {
         .with_hint(fmt::format("set it, or write a default: `$env({}:-default)`", name));
   }
 
-  /// Where a variable's value is used: all that it reads of the environment must be there, but for
-  /// what becomes the environment of a command.
+  /// Checks the value of a variable where it is used: all environment variables that it reads must
+  /// be set, except for those that become the environment of a command.
   bool require_set(const yaml::Node& value) {
     if (optional_) return true;
     if (value.is_scalar()) {
@@ -261,7 +267,7 @@ class Substitution {
   std::optional<ExpressionValue> number_of(const yaml::Node& node, std::string_view name, Span span,
                                            ExpressionError& error) {
     const yaml::Node* value = find(node, name, span);
-    const bool before = std::exchange(optional_, false);  // an absent value is not a number
+    const bool before = std::exchange(optional_, false);  // an unset value is not a number
     const bool set = value && require_set(*value);
     optional_ = before;
     if (!set) return {};
@@ -280,7 +286,8 @@ class Substitution {
     return *number;
   }
 
-  /// The value of the local or variable; null where it has none, which has been reported.
+  /// Returns the value of the local or variable. Returns null if it has no value; the error has
+  /// then been reported.
   const yaml::Node* find(const yaml::Node& node, std::string_view name, Span span) {
     for (const Local& local : locals_)
       if (local.name == name) return local.value ? &*local.value : nullptr;
@@ -314,7 +321,7 @@ void Variables::declare(yaml::Node& vars) {
                     "cannot declare `seed`: `$seed` is the seed of the file");
     else if (reader_.check_name({entry.key, entry.key_span}))
       substitute_declared(entry.value);
-    // Declared in any case, so that its uses are not errors too.
+    // The variable is always declared, so that its uses cause no further errors.
     declared_[entry.key] = &entry.value;
   }
 }

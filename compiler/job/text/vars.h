@@ -1,4 +1,5 @@
-// Variables: `vars:` and `seed:` of the file, and the names that hide them in one place.
+// Declares variables: `vars:` and `seed:` of the file, and the names that hide them in a part of
+// the file.
 #pragma once
 
 #include <map>
@@ -13,42 +14,44 @@
 namespace flow::job {
 
 /// A name that is visible in one part of the file, where it hides the variable of the same name: a
-/// param of a network, `$index` of a repeated entry. Uses of a local without a value are skipped
+/// param of a network, or `$index` of a repeated entry. Uses of a local without a value are skipped
 /// silently.
 struct Local {
   std::string name;
   std::optional<yaml::Node> value;
 };
-using Locals = std::vector<Local>;  // an earlier one hides a later one
+using Locals = std::vector<Local>;  // earlier names hide later ones
 
-/// Is it a command sink?
+/// Returns true if the node is a command sink.
 bool is_command(const yaml::Node& node);
 
 class Variables {
  public:
-  /// Declares the variables of the top-level mapping `file`, each substituted with those above it.
+  /// Declares the variables of the top-level mapping `file`. Each can use the variables above it.
   Variables(Reader& reader, yaml::Node& file);
 
-  /// Replaces every use of a variable in `node` by its value. A whole value keeps the place of its
-  /// use at its top and the places of its declaration below; `reader.origins` notes both. Wrong
-  /// uses are reported, left unchanged, and silenced. Replaced parts are not replaced again. In
-  /// `env:` of a command, variables of the environment can be unset: they are read when the command
-  /// starts.
+  /// Replaces every use of a variable in `node` by its value. If a variable is used as a whole
+  /// value, the top node of the value gets the position of the use, and nodes below it keep their
+  /// positions in the declaration; `reader.origins` notes both. Invalid uses are reported, left
+  /// unchanged, and silenced. Replaced parts are not replaced again. In `env:` of a command,
+  /// environment variables may be unset, because they are read when the command starts.
   void substitute(yaml::Node& node, const Locals& locals = {});
 
-  /// The value of a variable that is used at `span`; null after an error, which suggests the names
-  /// in `visible` too. `whole`: the text is `$name` and nothing else.
+  /// Returns the value of a variable that is used at `span`. Returns null after an error, which
+  /// also suggests the names in `visible`. `whole` is true if the text is only `$name`.
   const yaml::Node* find(std::string_view name, Span span, std::vector<std::string> visible,
                          bool whole);
   bool declares(std::string_view name) const;
-  /// Counts the nodes of a copy that `use` makes; false, after an error, when there are too many.
+  /// Counts the nodes of a copy that `use` makes. Reports an error and returns false if there are
+  /// too many.
   bool may_copy(const yaml::Node& copy, Span use);
-  /// Warns of unused declarations.
+  /// Warns about unused declarations.
   void warn_of_unused() const;
 
  private:
   void declare(yaml::Node& vars);
-  /// The same for the value of a variable, which `env:` may use.
+  /// Substitutes variables in the value of a variable. Environment variables may be unset, because
+  /// `env:` may use the value.
   void substitute_declared(yaml::Node& value);
 
   Reader& reader_;

@@ -1,4 +1,4 @@
-// The CPU backend: the kernels of all families, and from a job to a prepared program.
+// The CPU backend, which lists the kernels of all families and turns a job into a prepared program.
 #include "runtime/cpu/backend/backend.h"
 
 #include <algorithm>
@@ -34,7 +34,7 @@ std::vector<KernelEntry> kernels_of(std::initializer_list<Family> families) {
   return kernels;
 }
 
-/// All that a program will allocate.
+/// Returns the number of bytes that a program will allocate.
 size_t bytes_needed(const plan::Job& job, const exec::MemoryReport& report,
                     const exec::PrepareOptions& options) {
   size_t outputs = 0;
@@ -50,7 +50,8 @@ size_t bytes_needed(const plan::Job& job, const exec::MemoryReport& report,
          outputs * std::max<size_t>(1, options.output_slots);
 }
 
-/// Sums lie at the end of the arena. `gathered`: by kernels, from all ranks, in a call.
+/// Adds sums to the report; they are stored at the end of the arena. `gathered` is the number of
+/// bytes that kernels gather from all ranks in a call.
 void add_sums(const Sums& sums, size_t gathered, const exec::Collectives* ranks,
               exec::MemoryReport& report) {
   const auto add = [&](const char* name, size_t bytes) {
@@ -66,8 +67,8 @@ void add_sums(const Sums& sums, size_t gathered, const exec::Collectives* ranks,
   std::ranges::stable_sort(report.at_peak, std::greater<>{}, &exec::MemoryReport::Holder::bytes);
 }
 
-/// Where oneDNN got no memory for what it would choose, it chooses something else, whose results
-/// differ: that is a failure.
+/// Prepares a kernel, and fails if memory ran out meanwhile. oneDNN would otherwise choose another
+/// implementation, whose results differ.
 BoundKernel prepare_with_memory(const BindContext& context, const plan::Step& step) {
   errno = 0;
   const auto out_of_memory = [] { return errno == ENOMEM; };
@@ -109,7 +110,7 @@ class CpuBackend : public exec::Backend {
                          "write `precision: float32`");
     if (const auto low_precision = plan::low_precision_of(job.precision))
       products_ = describe_products(*low_precision);
-    const SingleThreadedLibraries single;  // kernels make their primitives for one thread each
+    const SingleThreadedLibraries single;  // kernels create their primitives for one thread each
     const size_t available = available_memory();
     exec::check_tensors_fit(job, available, "memory");
     const int threads = choose_threads(job, options.threads);
@@ -162,7 +163,7 @@ class CpuBackend : public exec::Backend {
   }
 
   std::span<const KernelEntry> kernels_;
-  std::string products_;  // of the last mixed job: how they are computed
+  std::string products_;  // how products of the last mixed-precision job are computed
 };
 
 }  // namespace

@@ -1,4 +1,5 @@
-// The CPU backend: oneDNN for convolution and matmul, own kernels for the rest.
+// The CPU backend, which uses oneDNN for convolution and matmul, and the project's own kernels for
+// all other ops.
 #pragma once
 
 #include <memory>
@@ -11,8 +12,9 @@ namespace flow::cpu {
 
 std::unique_ptr<exec::Backend> make_backend();
 
-/// Runs jobs of float64 precision on the reference kernels, others on the fast ones; `kernels`
-/// forces one table, for tests that compare them.
+/// Returns a backend that runs all jobs on `kernels`, for tests that compare tables of kernels. If
+/// `kernels` is empty, jobs of float64 precision run on the reference kernels and all others on the
+/// fast ones.
 std::unique_ptr<exec::Backend> make_backend(std::span<const KernelEntry> kernels);
 
 }  // namespace flow::cpu

@@ -1,5 +1,5 @@
-// From a plan step to actions: the kernel is chosen, operands are reordered where it takes another
-// layout, and epilogue ops that it does not fuse run apart on its result.
+// Turns a plan step into actions: chooses its kernel, reorders operands if the kernel requires
+// another layout, and runs the epilogue ops that the kernel does not fuse separately on its result.
 #include "runtime/cpu/backend/bound_kernel.h"
 
 #include <algorithm>
@@ -71,7 +71,8 @@ class KernelBinder {
   }
 
  private:
-  /// A second result that nobody reads is described like the first: kernels only ask if it is used.
+  /// A second result that no step reads is described like the first one, because kernels only check
+  /// whether it is used.
   Value value_of(TensorId id) const {
     if (!id.valid()) {
       TensorDesc desc = value_of(step_.outputs[0]).desc;
@@ -119,7 +120,7 @@ class KernelBinder {
     bound_.actions.push_back(std::move(action));
   }
 
-  /// The layout in which a kSame kernel sees its 4-D operands.
+  /// Returns the layout in which a kSame kernel sees its 4-D operands.
   static Layout common_layout(const std::vector<Value>& inputs, const std::vector<Value>& outputs) {
     const auto channels_last = [](const Value& value) {
       return value.desc.used && !fits(value.desc, Layout::kPlain);
@@ -129,8 +130,8 @@ class KernelBinder {
                : Layout::kPlain;
   }
 
-  /// The values as a kernel of these layouts wants them: described in its layout, in the workspace
-  /// where that means other bytes.
+  /// Returns the values as the kernel requires them: described in its layout, and moved to the
+  /// workspace if that changes the order of bytes.
   std::vector<Value> as_wanted(const std::vector<Value>& values, const KernelEntry& kernel,
                                Layout common) {
     std::vector<Value> wanted = values;
@@ -149,7 +150,7 @@ class KernelBinder {
            given.operand.offset != wanted.operand.offset;
   }
 
-  /// True when writing `output` early would destroy an operand of an epilogue op.
+  /// Returns true if writing `output` early would destroy an operand of an epilogue op.
   bool overwrites_epilogue_operand(const Value& output) const {
     if (output.operand.kind != Operand::Kind::kTensor) return false;
     const TensorId owner = context_.owners[output.operand.tensor.index()];
@@ -159,8 +160,9 @@ class KernelBinder {
     return false;
   }
 
-  /// Adds the actions of one op: reorders, the kernel, its epilogue ops, reorders. 16-bit floats
-  /// that the kernel does not take are widened for it, and its results rounded.
+  /// Adds the actions of one op: reorders, the kernel, its epilogue ops, and reorders of results.
+  /// If the kernel does not accept 16-bit floats, its operands are widened and its results are
+  /// rounded.
   void run(const plan::Step& step, const std::vector<Value>& inputs,
            const std::vector<Value>& outputs) {
     const KernelEntry& entry = choose_kernel(context_.job, step, context_.kernels);
@@ -169,7 +171,8 @@ class KernelBinder {
       run_widened(entry, step, inputs, outputs);
   }
 
-  /// Does the op compute from 16-bit floats, or round its result, rather than move them?
+  /// Returns true if the op computes with 16-bit floats or rounds its result, rather than moving
+  /// elements.
   static bool computes_low_precision(const plan::Step& step, const std::vector<Value>& inputs) {
     for (size_t i = 0; i < inputs.size(); ++i)
       if (is_factor(step, inputs, i)) return true;
@@ -212,7 +215,7 @@ class KernelBinder {
     run(step, {from}, {to});
   }
 
-  /// False, and nothing is added, where the kernel does not take these operands.
+  /// Returns false, without adding anything, if the kernel does not accept these operands.
   bool run_as_given(const KernelEntry& entry, const plan::Step& step,
                     const std::vector<Value>& inputs, const std::vector<Value>& outputs) {
     const size_t reserved = bound_.workspace;
@@ -228,7 +231,7 @@ class KernelBinder {
     const Kernel kernel = prepare_kernel(entry, step, in, out, epilogue_operands);
     FLOW_CHECK(kernel.fused <= step.epilogue.size(), "step {}", step.name);
     const bool ops_apart = kernel.fused < step.epilogue.size();
-    // Epilogue ops apart work in place, on what the kernel has not yet rounded.
+    // Separate epilogue ops work in place on the kernel's result, which must not be rounded yet.
     if (!kernel.launch || (ops_apart && is_low_precision(out[0].desc.dtype))) {
       bound_.workspace = reserved;
       return false;
@@ -279,7 +282,8 @@ class KernelBinder {
     return generate_code([&] { return entry.prepare(request); });
   }
 
-  /// What runs the op: a library, or loops of ours.
+  /// Returns the name of the implementation that runs the op: a library's, or that of the project's
+  /// own loops.
   static std::string name_of_kernel(const KernelEntry& entry, const Kernel& kernel) {
     if (!kernel.library.empty()) return kernel.library;
     return find_kernel(reference_kernels(), entry.op) == &entry ? "reference" : "flow";
@@ -302,13 +306,14 @@ class KernelBinder {
 
   const BindContext& context_;
   const plan::Step& step_;
-  const size_t index_;  // of the step
+  const size_t index_;  // the index of the step
   int threads_;
   BoundKernel bound_;
 };
 
 constexpr int kMostThreads = 256;
-constexpr double kSharedCall = 60e-6, kSharedStep = 4e-6;  // seconds worth more than one thread
+// Durations in seconds above which several threads are worthwhile.
+constexpr double kSharedCall = 60e-6, kSharedStep = 4e-6;
 
 }  // namespace
 

@@ -1,4 +1,5 @@
-// The shape fixes the chunks, and so the order in which their sums are added.
+// Takes fingerprints of tensors. The shape determines the chunks, and therefore the order in which
+// their sums are added.
 #include "runtime/cpu/backend/fingerprint.h"
 
 #include <algorithm>
@@ -20,18 +21,18 @@ namespace {
 
 constexpr int64_t kChunkElements = 16 * kHashKeys;
 
-/// Are the planes of the tensor rows of its hash?
+/// Returns true if each plane of the tensor is a row of its hash.
 bool has_planes(const Shape& shape) {
   return shape.rank() == 4 && shape.elements(2, 4) >= kSmallPlane;
 }
 
-/// The unsigned integer of as many bytes, of at most 32 bits.
+/// The unsigned integer with the same number of bytes as T, but at most 32 bits.
 template <typename T>
 using BitsOf = std::conditional_t<sizeof(T) == 1, uint8_t,
                                   std::conditional_t<sizeof(T) == 2, uint16_t, uint32_t>>;
 constexpr int64_t kMomentLanes = 8;
 
-/// Sum of word * key over words of one block.
+/// Returns the sum of word * key over the words of one block.
 FLOW_VECTORIZED uint64_t hash_words(const std::byte* words, const uint32_t* keys, int64_t n) {
   uint64_t sum = 0;
   for (int64_t i = 0; i < n; ++i) {
@@ -42,7 +43,7 @@ FLOW_VECTORIZED uint64_t hash_words(const std::byte* words, const uint32_t* keys
   return sum;
 }
 
-/// Elements of fewer bytes as words.
+/// Widens elements of fewer bytes to words.
 template <typename Bits>
 void widen(const std::byte* elements, int64_t n, uint32_t* words) {
   for (int64_t i = 0; i < n; ++i) {
@@ -68,8 +69,8 @@ using Floats = float __attribute__((vector_size(kMomentLanes * sizeof(float))));
 using MomentWords = uint32_t __attribute__((vector_size(kMomentLanes * sizeof(uint32_t))));
 using Doubles = double __attribute__((vector_size(kMomentLanes * sizeof(double))));
 
-/// Of whole vectors; the count and the hash aside. Each lane adds its own, so that all widths of
-/// vectors give the same bits.
+/// Adds the moments of whole vectors, but not the count or the hash. Each lane is summed
+/// separately, so that all vector widths give bit-identical results.
 FLOW_VECTORIZED void add_moments(const float* x, int64_t n, Fingerprint* to) {
   Doubles sum = {}, absolute = {}, square = {};
   const MomentWords infinity = MomentWords{} + 0x7F800000, magnitude = MomentWords{} + 0x7FFFFFFF;
@@ -110,20 +111,21 @@ FLOW_VECTORIZED void add_moments(const float* x, int64_t n, Fingerprint* to) {
   to->not_finite += n;
 }
 
-/// What of a tensor's elements has one factor: columns of a row.
+/// A run of elements that have the same factor: some columns of a row.
 struct Run {
-  int64_t row, block;  // of the factor
+  int64_t row, block;  // the row and the block that determine the factor
   int64_t first_key;
 };
 
-/// How the elements of a tensor lie in rows.
+/// Maps the elements of a tensor to the rows of its hash.
 template <typename T>
 class HashRows {
  public:
   explicit HashRows(const FingerprintSource& source) : first_(source.first) {
     if (has_planes(source.shape)) columns_ = source.shape.elements(2, 4);
   }
-  /// Where the element is, and how many there are from it on to the run's end.
+  /// Returns the run that contains the element, and the number of elements from it to the end of
+  /// the run.
   std::pair<Run, int64_t> run_at(int64_t element) const {
     const int64_t index = first_ + element, column = index % columns_;
     const int64_t block = column / kBlock;
@@ -133,7 +135,7 @@ class HashRows {
 
  private:
   static constexpr int64_t kWords = sizeof(T) == 8 ? 2 : 1;
-  static constexpr int64_t kBlock = kHashKeys / kWords;  // elements
+  static constexpr int64_t kBlock = kHashKeys / kWords;  // elements of a block
 
   int64_t columns_ = kBlock;
   const int64_t first_;
@@ -178,7 +180,7 @@ Fingerprint of_plain(const FingerprintSource& source, int64_t first, int64_t end
   return made;
 }
 
-/// Elements [first, end) of an image [pixels, channels] in C order.
+/// Copies the elements [first, end) of an image that is [pixels, channels] in memory, in C order.
 template <typename T>
 void bring_in_order(const FingerprintSource& source, int64_t first, int64_t end, T* copy) {
   const T* data = reinterpret_cast<const T*>(source.data);
@@ -189,7 +191,7 @@ void bring_in_order(const FingerprintSource& source, int64_t first, int64_t end,
   }
 }
 
-/// Of channels-last elements without planes, or of 64 bits.
+/// Returns the fingerprint of channels-last elements that have no planes, or that have 64 bits.
 template <typename T>
 Fingerprint of_reordered(const FingerprintSource& source, int64_t first, int64_t end) {
   const HashRows<T> rows(source);
@@ -207,7 +209,7 @@ Fingerprint of_reordered(const FingerprintSource& source, int64_t first, int64_t
   return made;
 }
 
-/// Adds the products of pixels [0, n) with their keys, by channel.
+/// Adds the products of pixels [0, n) with their keys to the sum of each channel.
 template <typename Bits>
 FLOW_VECTORIZED void hash_pixels(const std::byte* words, int64_t stride, const uint32_t* keys,
                                  int64_t n, int64_t channels, uint64_t* sums) {
@@ -221,7 +223,7 @@ FLOW_VECTORIZED void hash_pixels(const std::byte* words, int64_t stride, const u
   }
 }
 
-/// Pixels [first, first + n) of an image, which have one block of keys.
+/// Adds the pixels [first, first + n) of an image, which use one block of keys.
 template <typename T>
 void add_pixels(const FingerprintSource& source, int64_t image, int64_t first, int64_t n,
                 Fingerprint& to) {
@@ -241,7 +243,8 @@ void add_pixels(const FingerprintSource& source, int64_t image, int64_t first, i
   }
 }
 
-/// The units of work of channels-last planes are pixels of an image with one block of keys.
+/// The units of work for channels-last planes. A unit consists of the pixels of an image that use
+/// one block of keys.
 struct PixelUnits {
   explicit PixelUnits(const Shape& shape)
       : pixels(shape.elements(2, 4)),
@@ -250,7 +253,7 @@ struct PixelUnits {
         together(std::max<int64_t>(1, kChunkElements / (shape[1] * std::min(pixels, kHashKeys)))) {}
 
   int64_t pixels, of_image, count;
-  int64_t together;  // in a chunk
+  int64_t together;  // units of a chunk
 };
 
 template <typename T>
@@ -289,7 +292,7 @@ int64_t chunks_of(const FingerprintSource& source) {
 }  // namespace
 
 size_t fingerprint_chunks(const Shape& shape) {
-  // Channels-last ones are the most that may be.
+  // Channels-last tensors need the largest number of chunks.
   const int64_t plain = ceil_div(shape.elements(), kChunkElements);
   if (!has_planes(shape)) return static_cast<size_t>(plain);
   const PixelUnits units(shape);
@@ -303,7 +306,7 @@ Fingerprint fingerprint_of(int threads, const FingerprintSource& source,
   FLOW_CHECK(source.layout == Layout::kPlain || layouts_coincide(source.shape) ||
              source.elements == source.shape.elements());
   visit_dtype(source.dtype, [&]<typename T>(T) {
-    // A byte of a tensor of bools need not be a C++ bool.
+    // A byte of a bool tensor need not be a valid C++ bool.
     using Stored = std::conditional_t<std::is_same_v<T, bool>, uint8_t, T>;
     parallel_for(threads, count, [&](int64_t chunk, int) {
       chunks[static_cast<size_t>(chunk)] = of_chunk<Stored>(source, chunk);

@@ -1,5 +1,4 @@
-// Fingerprints of tensors in memory, which tensors of a program have them, and those that its calls
-// have taken.
+// Fingerprints of tensors in memory, and the fingerprints that a program's calls take.
 #pragma once
 
 #include <cstddef>
@@ -16,22 +15,23 @@
 
 namespace flow::cpu {
 
-/// A tensor, or the part of it that a shard or a rank has.
+/// A tensor, or the part of it that belongs to a shard or a rank.
 struct FingerprintSource {
   DType dtype;
-  const Shape& shape;  // of 4-D ones, the last two axes are those of the whole
+  const Shape& shape;  // the last two axes of a 4-D tensor are those of the whole tensor
   Layout layout;
   const std::byte* data;
-  int64_t elements;   // at `data`
-  int64_t first = 0;  // index of the first one in the whole
+  int64_t elements;   // the elements at `data`
+  int64_t first = 0;  // the index of the first one in the whole tensor
 };
 
-/// On how many chunks fingerprint_of works for a tensor of that shape, at most.
+/// Returns the largest number of chunks that fingerprint_of uses for a tensor of this shape.
 size_t fingerprint_chunks(const Shape& shape);
 
-/// The same bits for any number of threads; in another layout, sums may differ in their last
-/// digits. REQUIRES: of channels-last tensors, all elements of the shape are there, and `first` is
-/// a multiple of the plane. `chunks`: room for as many, overwritten. Allocates nothing.
+/// Returns the fingerprint. Results are bit-identical for any number of threads; in another layout,
+/// sums may differ in their last digits. REQUIRES: For a channels-last tensor, all elements of the
+/// shape are present and `first` is a multiple of the plane's size. `chunks` has room for all
+/// chunks and is overwritten. Allocates nothing.
 Fingerprint fingerprint_of(int threads, const FingerprintSource& source,
                            std::span<Fingerprint> chunks);
 
@@ -40,28 +40,29 @@ class ProgramFingerprints {
   using Made = std::function<void(int64_t step, plan::TensorId, std::span<std::byte>)>;
   using Entry = exec::FingerprintPlan::Entry;
 
-  /// Of a program that takes none.
+  /// Takes no fingerprints.
   ProgramFingerprints() = default;
-  /// `made`: as in PrepareOptions.
+  /// `made` is as in PrepareOptions.
   ProgramFingerprints(const plan::Job& job, exec::FingerprintPlan plan, size_t output_slots,
                       Made made);
 
   const std::vector<plan::TensorId>& tensors() const { return plan_.tensors(); }
   const exec::FingerprintPlan& plan() const { return plan_; }
-  /// Before a call.
+  /// Clears the fingerprints before a call.
   void begin(size_t output_slot);
-  /// Adds that of `source`, which is the part of the entry's tensor that lies at `data`. Parts of
-  /// shards, and what passes of a loop make, come in order: each lies behind those before.
+  /// Adds the fingerprint of `source`, which is the part of the entry's tensor at `data`. The parts
+  /// of shards, and the results of a loop's passes, are taken in order: each follows the previous
+  /// one.
   void take(int threads, const Entry& entry, int64_t step, size_t output_slot,
             FingerprintSource source);
   std::span<Fingerprint> taken(size_t output_slot) { return taken_[output_slot]; }
   std::span<const Fingerprint> taken(size_t output_slot) const { return taken_[output_slot]; }
-  /// What taking them took until now.
+  /// Returns the seconds that taking fingerprints has needed so far.
   double seconds() const { return seconds_; }
 
  private:
   exec::FingerprintPlan plan_;
-  std::vector<std::vector<Fingerprint>> taken_;  // by output slot
+  std::vector<std::vector<Fingerprint>> taken_;  // indexed by output slot
   std::vector<Fingerprint> chunks_;
   Made made_;
   double seconds_ = 0;

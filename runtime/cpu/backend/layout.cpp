@@ -1,6 +1,7 @@
-// Layouts: a tensor joins the channels-last group of a convolution or a pool through steps whose
-// kernels want all their 4-D operands alike. Probes decide nothing: what they make stays plain, so
-// that watching leaves the layouts, and with them the order of sums, as they were.
+// Layouts of tensors. A tensor joins the channels-last group of a convolution or a pool through
+// steps whose kernels require the same layout for all their 4-D operands. Probes have no influence:
+// their results stay plain, so that watching a tensor changes neither the layouts nor the order of
+// sums.
 #include "runtime/cpu/backend/layout.h"
 
 #include <algorithm>
@@ -22,7 +23,7 @@ void for_each_operand(const plan::Step& step, F f) {
     if (id.valid()) f(id);
 }
 
-/// Calls f for each operand and result that the op's record says is `images`.
+/// Calls f for each operand and result that the op's record marks as `images`.
 template <typename F>
 void for_each_of(ops::Images images, const plan::Step& step, F f) {
   for (size_t i = 0; i < step.inputs.size(); ++i)
@@ -31,18 +32,19 @@ void for_each_of(ops::Images images, const plan::Step& step, F f) {
     if (step.outputs[i].valid() && step.op->result(i).images == images) f(step.outputs[i]);
 }
 
-/// Shards of such a tensor are joined along an inner axis, which takes plain ones.
+/// Returns true if the shards of the tensor are joined along an inner axis, which requires plain
+/// layout.
 bool is_joined_inside(const plan::Job& job, const plan::Tensor& tensor) {
   return job.sharding && tensor.batch_axis > 0;
 }
 
-/// The state of a loop, which is plain.
+/// Returns true for the state of a loop, which is plain.
 bool lies_in_variable(const plan::Job& job, const plan::Tensor& tensor) {
   return tensor.alias.valid() && job[tensor.alias].role == plan::Role::kVariable;
 }
 
-/// Makes all free 4-D operands of the step channels-last if one of them is.
-/// Returns whether that changed anything.
+/// Makes all free 4-D operands of the step channels-last if one of them is. Returns true if that
+/// changed anything.
 bool spread(const plan::Step& step, const std::vector<bool>& free, std::vector<Layout>& layouts) {
   bool any = false, changed = false;
   for_each_operand(step, [&](TensorId id) { any |= layouts[id.index()] == Layout::kChannelsLast; });
@@ -55,7 +57,8 @@ bool spread(const plan::Step& step, const std::vector<bool>& free, std::vector<L
   return changed;
 }
 
-/// Transposes each image from [rows, columns] to [columns, rows], in tiles that stay in L1.
+/// Transposes each image from [rows, columns] to [columns, rows] in tiles that stay in the L1
+/// cache.
 template <typename T>
 void transpose_images(int threads, int64_t images, int64_t rows, int64_t columns,
                       const std::byte* from, std::byte* to) {

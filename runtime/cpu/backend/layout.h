@@ -1,4 +1,4 @@
-// Which 4-D tensors lie channels-last, and the reorder between the layouts.
+// Chooses the layouts of 4-D tensors, and reorders tensors from one layout to the other.
 #pragma once
 
 #include <cstddef>
@@ -9,22 +9,23 @@
 
 namespace flow::cpu {
 
-/// The layout of every tensor. Activations of convolutions and pools lie channels-last, and so does
-/// what is joined to them by kernels that take either layout; the rest is plain. `kernels`: one for
-/// each step of the job.
+/// Returns the layout of every tensor. Activations of convolutions and pools are channels-last, and
+/// so are tensors that are connected to them by kernels that accept either layout. All other
+/// tensors are plain. `kernels` contains one kernel for each step of the job.
 std::vector<Layout> assign_layouts(const plan::Job& job,
                                    std::span<const KernelEntry* const> kernels);
 
-/// True when a tensor of this shape has the same bytes in both layouts.
+/// Returns true if a tensor of this shape has the same bytes in both layouts.
 bool layouts_coincide(const Shape& shape);
 
-/// Do the elements of both lie in memory in the same order? What differs in layout, or keeps a
-/// layout under another shape, does not.
+/// Returns true if the elements of both tensors are in the same order in memory. This is not the
+/// case if their layouts differ, or if they have the same layout, which is not plain, but different
+/// shapes.
 bool lie_alike(const plan::Job& job, std::span<const Layout> layouts, plan::TensorId a,
                plan::TensorId b);
 
-/// Copies [N, C, H, W] elements of `element` bytes (1, 2, 4 or 8) from one layout into the other.
-/// REQUIRES: the buffers do not overlap.
+/// Copies [N, C, H, W] elements of `element` bytes (1, 2, 4 or 8) from one layout to the other.
+/// REQUIRES: The buffers do not overlap.
 void reorder(int threads, size_t element, const Shape& shape, Layout from, const std::byte* in,
              Layout to, std::byte* out);
 

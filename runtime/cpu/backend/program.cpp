@@ -1,4 +1,4 @@
-// Binds kernels to memory once; a call (program_calls.cpp) is then a loop over them.
+// Binds kernels to memory once, so that a call (program_calls.cpp) is a loop over them.
 #include "runtime/cpu/backend/program.h"
 
 #include <algorithm>
@@ -75,7 +75,7 @@ CpuProgram::CpuProgram(const plan::Job& job, const exec::PrepareOptions& options
   if (options.fingerprints) plan_fingerprints(job, options);
 }
 
-/// They lie at the end of the arena.
+/// Sums are stored at the end of the arena.
 void CpuProgram::use_sums() {
   if (!sums_.shards) return;
   std::byte* end = arena_.data() + report_.arena;
@@ -104,7 +104,7 @@ void CpuProgram::use_division() {
 }
 
 void CpuProgram::place_tensors(const plan::Job& job, const std::vector<exec::Place>& places) {
-  std::map<size_t, size_t> rows;  // by offset in the inputs: bytes of a shard's
+  std::map<size_t, size_t> rows;  // the bytes of a shard's rows, by offset in the inputs
   for (size_t i = 0; i < job.tensors.size(); ++i) {
     const plan::Tensor& tensor = job.tensors[i];
     const bool is_input = tensor.role == plan::Role::kInput;
@@ -168,7 +168,7 @@ void CpuProgram::plan_delivery(const plan::Job& job, size_t index, TensorId id, 
   output_stride_ += aligned(parts_bytes);
 }
 
-/// Sums over shards and ranks come behind the steps of shards.
+/// Sums over shards and ranks are timed after the steps of shards.
 size_t CpuProgram::timed_index(size_t step) const {
   const size_t sums = shards_ == 1 ? 0 : ranks_ ? 3 : 1;
   return 1 + step + (step >= shard_steps_ ? sums : 0);
@@ -216,7 +216,7 @@ std::byte* CpuProgram::address(TensorId tensor, size_t input_slot, int64_t shard
   FLOW_CHECK(false, "a tensor without memory is used");
 }
 
-/// Remembers where pointers into the inputs stand.
+/// Binds operands to addresses, and records the pointers into the inputs.
 std::vector<std::byte*> CpuProgram::bind(const std::vector<Operand>& operands,
                                          std::byte* workspace) {
   std::vector<std::byte*> pointers(operands.size());
@@ -265,7 +265,7 @@ void CpuProgram::read_variable(TensorId variable, std::span<std::byte> into) con
   std::copy_n(address(variable), into.size(), into.data());
 }
 
-/// Of which each rank has a slice.
+/// Reads a slot of which each rank has a slice.
 void CpuProgram::read_slot(TensorId id, std::span<std::byte> into) const {
   std::byte* memory = address(id);
   if (ranks_->rank() == 0) {
@@ -292,7 +292,8 @@ void CpuProgram::plan_fingerprints(const plan::Job& job, const exec::PrepareOpti
   if (ranks_) rank_fingerprints_.emplace(*ranks_);
 }
 
-/// Of what shards combine: of a divided gradient each rank has the sums of its slice alone.
+/// Returns the part of a tensor that shards combine. Each rank has only the sums of its slice of a
+/// divided gradient.
 exec::FingerprintPlan::Part CpuProgram::summed_part(TensorId id) const {
   for (const exec::SlicedUpdate& sliced : sums_.division.updates())
     if (address(sums_.shards->entries()[sliced.entry].tensor) == address(id))

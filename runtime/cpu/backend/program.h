@@ -1,4 +1,5 @@
-// A prepared job function on the CPU: kernels bound to memory, launched one after another.
+// A prepared job function on the CPU, whose kernels are bound to memory and launched one after
+// another.
 #pragma once
 
 #include <algorithm>
@@ -24,11 +25,13 @@
 
 namespace flow::cpu {
 
-/// Times as in Program::step_times, for each output slot. Made without slots, it takes none.
+/// Measures times as in Program::step_times for each output slot. A clock without slots measures
+/// nothing.
 class StepClock {
  public:
   StepClock() = default;
-  /// `adds`: a step may run several times a call, for which it takes the sum.
+  /// `adds` states that a step may run several times in a call, so that the durations of its runs
+  /// are added.
   StepClock(size_t slots, size_t steps, bool adds)
       : adds_(adds), times_(slots, std::vector<int64_t>(steps + 1)) {}
 
@@ -52,18 +55,18 @@ class StepClock {
 
  private:
   bool adds_ = false;
-  std::vector<std::vector<int64_t>> times_;  // of sums: durations, until the call ends
-  int64_t last_ = 0;                         // stamp
+  std::vector<std::vector<int64_t>> times_;  // durations until the call ends, if `adds_` is set
+  int64_t last_ = 0;                         // the time of the last stamp
 };
 
-/// Zero-filled or fresh bytes on a 64-byte boundary.
+/// Zero-filled or uninitialized bytes on a 64-byte boundary.
 class AlignedBytes {
  public:
   AlignedBytes() = default;
-  /// RunError when the system has no more.
+  /// Throws RunError if the system has no memory left.
   AlignedBytes(size_t bytes, bool zero);
   std::byte* data() const { return bytes_.get(); }
-  /// For std::free.
+  /// Returns the bytes, which the caller must pass to std::free.
   std::byte* release() { return bytes_.release(); }
 
  private:
@@ -73,15 +76,16 @@ class AlignedBytes {
   std::unique_ptr<std::byte, Free> bytes_;
 };
 
-/// Host memory, allocated once; calls run on the thread that launches them, and its Workers. Where
-/// the batch is cut, the steps of shards run once a shard, and read its rows where the inputs lie.
-/// Several ranks have some of the shards each: steps behind those of shards run on all of them, on
-/// the same values, but for updates that they divide: of these each rank runs its slice, and then
-/// the variables are gathered. What shards deliver comes to rank 0.
+/// The program's memory is host memory that is allocated once. Calls run on the thread that
+/// launches them and on its Workers. If the batch is cut, the steps of shards run once for each
+/// shard and read its rows in place from the inputs. If there are several ranks, each has some of
+/// the shards. Steps after those of shards run on all ranks with the same values, except for
+/// updates that the ranks divide: each rank runs its slice of them, and then the variables are
+/// gathered. Rank 0 receives the deliveries of all shards.
 class CpuProgram : public exec::Program {
  public:
-  /// `kernels`: one for each step of the job. Calls that are cut into segments go through them in
-  /// order. `sums`: for which the end of the arena has room.
+  /// `kernels` contains one kernel for each step of the job. Calls that are cut into segments run
+  /// them in order. `sums` are stored at the end of the arena, which has room for them.
   CpuProgram(const plan::Job& job, const exec::PrepareOptions& options,
              std::span<const Layout> layouts, std::vector<BoundKernel> kernels,
              exec::MemoryPlan memory, std::span<const exec::SharedVariable> shared, Sums sums,
@@ -118,33 +122,34 @@ class CpuProgram : public exec::Program {
     std::vector<std::span<std::byte* const>> epilogue_spans;
     std::byte* workspace = nullptr;
   };
-  /// A tensor to be copied out where Call::wanted[index] says so.
+  /// A tensor that is copied out if Call::wanted[index] is set.
   struct CopyOut {
     size_t index;
     plan::TensorId tensor;
-    size_t offset;     // in an output slot
-    WholeIndex place;  // of a shard's elements there
+    size_t offset;     // offset in an output slot
+    WholeIndex place;  // the place of a shard's elements there
   };
   struct BoundStep {
     std::vector<BoundAction> actions;
     std::vector<CopyOut> deliveries;
-    size_t first_sum = 0, end_sum = 0;           // of what it makes for the sums
-    const exec::SlicedUpdate* update = nullptr;  // that it does
+    size_t first_sum = 0, end_sum = 0;           // the entries of the sums that it makes
+    const exec::SlicedUpdate* update = nullptr;  // the update that it performs, if it is sliced
     bool probe = false;
-    std::vector<size_t> wanted_by;  // of a probe: the deliverables that need it
+    std::vector<size_t> wanted_by;  // the deliverables that need a probe
   };
-  /// A pointer into the inputs, set anew for each slot and shard.
+  /// A pointer into the inputs, which is updated for each slot and shard.
   struct InputPointer {
     std::byte** pointer;
     size_t offset, shard_bytes;
   };
-  /// Of a tensor in an output slot.
+  /// A tensor in an output slot.
   struct Output {
     plan::TensorId tensor;
     size_t offset, bytes;
-    std::optional<size_t> parts = {};  // the offset of the first shard's, where they are wanted
+    // The offset of the first shard's part, if parts are requested.
+    std::optional<size_t> parts = {};
   };
-  /// What runs: a call, for a shard.
+  /// The part of a call that is running, for one shard.
   struct Turn {
     const exec::Call& call;
     size_t input_slot, output_slot;
@@ -187,32 +192,36 @@ class CpuProgram : public exec::Program {
   Workers workers_;
   exec::MemoryReport report_;
   const int64_t shards_;
-  const size_t shard_steps_;        // the first steps run once a shard; 0: the batch is not cut
-  exec::Collectives* const ranks_;  // null: there is one
-  const int64_t first_shard_, end_shard_;  // of this rank
+  // The first steps, which run once for each shard; 0 if the batch is not cut.
+  const size_t shard_steps_;
+  exec::Collectives* const ranks_;         // null if there is one rank
+  const int64_t first_shard_, end_shard_;  // the shards of this rank
   Sums sums_;
-  std::vector<plan::TensorId> updated_;  // by entry of the sums: the variable of a divided gradient
-  std::optional<exec::SlicedSlots> slots_;   // of several ranks
-  std::vector<exec::TensorInfo> tensors_;    // inputs: of the whole batch
-  std::vector<size_t> shard_bytes_;          // by tensor: of a shard's rows, of what lies in inputs
-  std::vector<Layout> layouts_;              // by tensor
+  // The variable of a divided gradient, indexed by entry of the sums.
+  std::vector<plan::TensorId> updated_;
+  std::optional<exec::SlicedSlots> slots_;  // set if there are several ranks
+  std::vector<exec::TensorInfo> tensors_;   // inputs are those of the whole batch
+  // Indexed by tensor: for a tensor in the inputs, the bytes of a shard's rows.
+  std::vector<size_t> shard_bytes_;
+  std::vector<Layout> layouts_;              // indexed by tensor
   size_t input_stride_, output_stride_ = 0;  // bytes of one slot
   AlignedBytes variables_, inputs_, outputs_, arena_;
   std::vector<BoundStep> steps_;
   std::vector<InputPointer> input_pointers_;
-  std::vector<CopyOut> early_;   // inputs and variables: before the first step
-  std::vector<CopyOut> wholes_;  // behind the last shard: what was combined
+  std::vector<CopyOut> early_;   // inputs and variables, delivered before the first step
+  std::vector<CopyOut> wholes_;  // combined tensors, delivered after the last shard
   std::vector<Output> delivered_;
-  std::optional<exec::RankOutputs> ranked_;         // of several ranks
-  std::vector<plan::TensorId> streamed_;            // inputs that rank 0 reads for all
-  std::vector<std::optional<exec::Fault>> faults_;  // by output slot
+  std::optional<exec::RankOutputs> ranked_;         // set if there are several ranks
+  std::vector<plan::TensorId> streamed_;            // inputs that rank 0 reads for all ranks
+  std::vector<std::optional<exec::Fault>> faults_;  // indexed by output slot
   std::vector<std::byte*> shared_;                  // variables of other programs
-  std::vector<std::byte*> transferred_;             // tensors that go to or come from other devices
-  std::vector<size_t> segments_;                    // the step behind the last of each
-  std::vector<exec::TimedStep> timed_steps_;        // where it profiles
+  // Tensors that are transferred to or from other devices.
+  std::vector<std::byte*> transferred_;
+  std::vector<size_t> segments_;              // the step after the last one of each segment
+  std::vector<exec::TimedStep> timed_steps_;  // set if the program profiles
   StepClock clock_;
-  ProgramFingerprints fingerprints_;                         // where it takes them
-  std::optional<exec::RankFingerprints> rank_fingerprints_;  // of several ranks
+  ProgramFingerprints fingerprints_;                         // empty if no fingerprints are taken
+  std::optional<exec::RankFingerprints> rank_fingerprints_;  // set if there are several ranks
 };
 
 }  // namespace flow::cpu

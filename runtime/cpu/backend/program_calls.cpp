@@ -1,4 +1,4 @@
-// The calls of a program: its steps, shard by shard, and what they deliver.
+// The calls of a program: runs its steps shard by shard, and delivers their results.
 #include <algorithm>
 #include <cstring>
 
@@ -44,8 +44,8 @@ void CpuProgram::begin(const Turn& turn) {
   clock_.stamp(turn.output_slot, 0, !early_.empty());
 }
 
-/// Of what the step has made; in the steps of shards for each of them, and of what is combined
-/// behind the last one.
+/// Takes fingerprints of the tensors that a step has made. For the steps of shards, this happens
+/// for each shard; for combined tensors, after the last shard.
 void CpuProgram::take_fingerprints(std::span<const ProgramFingerprints::Entry> entries,
                                    const Turn& turn) {
   for (const ProgramFingerprints::Entry& entry : entries) {
@@ -109,7 +109,7 @@ void CpuProgram::run_steps(size_t first, size_t end, const Turn& turn) {
   }
 }
 
-/// Of the last shard of a rank: what it makes is exchanged while later steps run.
+/// Adds the totals of a rank's last shard. They are exchanged while later steps run.
 void CpuProgram::add_totals(size_t step, const Turn& turn) {
   if (!runs(step, turn.call)) return;
   for (size_t i = steps_[step].first_sum; i < steps_[step].end_sum; ++i) {
@@ -131,7 +131,7 @@ void CpuProgram::combine(const Turn& turn) {
   clock_.stamp(turn.output_slot, 1 + shard_steps_, true);
 }
 
-/// A timed call measures the wait for other ranks and the exchange separately.
+/// In a timed call, the wait for other ranks and the exchange are measured separately.
 void CpuProgram::finish_sums(const Turn& turn) {
   if (!timed_steps_.empty()) {
     clock_.stamp(turn.output_slot, 1 + shard_steps_, true);
@@ -142,14 +142,14 @@ void CpuProgram::finish_sums(const Turn& turn) {
   clock_.stamp(turn.output_slot, 3 + shard_steps_, true);
 }
 
-/// Ranks have updated a slice of each of those variables.
+/// Each rank has updated a slice of each of these variables.
 void CpuProgram::finish_updates(const Turn& turn) {
   if (sums_.division.updates().empty()) return;
   sums_.ranks->finish_updates();
   clock_.stamp(turn.output_slot, timed_index(steps_.size()), true);
 }
 
-/// What shards deliver comes to rank 0, and their faults to all.
+/// Collects the deliveries of shards on rank 0, and shares faults with all ranks.
 void CpuProgram::gather_outputs(const Turn& turn) {
   ranked_->gather(outputs_.data() + turn.output_slot * output_stride_, turn.call.wanted);
   exec::agree_on_fault(*ranks_, faults_[turn.output_slot]);

@@ -1,4 +1,5 @@
-// Level k of the tree holds what 2^k shards made; a part is joined to all levels that are full.
+// Sums over shards along a binary tree. Level k stores the result of 2^k shards, and a part is
+// joined to all levels that are full.
 #include "runtime/cpu/backend/shard_sums.h"
 
 #include <algorithm>
@@ -17,9 +18,10 @@ namespace {
 
 using plan::Combine;
 
-constexpr int64_t kChunk = 1024;  // elements that stay in the first cache on their way up the tree
+// Elements that fit in the first-level cache on their way up the tree.
+constexpr int64_t kChunk = 1024;
 
-/// Calls f with zeros of the element's type and of the one in which it is combined.
+/// Calls f with a zero of the element's type and a zero of the type in which elements are combined.
 template <typename F>
 void visit_part(DType dtype, bool scalar, F f) {
   if (dtype == DType::kBool) return f(uint8_t{}, uint8_t{});
@@ -33,7 +35,7 @@ void visit_part(DType dtype, bool scalar, F f) {
   });
 }
 
-/// Integers wrap around.
+/// Adds two parts; integers wrap around.
 template <typename T>
 void add_parts(const T* x, T* sum, int64_t n) {
   if constexpr (std::is_integral_v<T>)
@@ -43,7 +45,7 @@ void add_parts(const T* x, T* sum, int64_t n) {
     add_to(x, sum, n);
 }
 
-/// NaN wins.
+/// Takes the larger or smaller elements; the result is NaN if either element is NaN.
 template <bool kLarger, typename T>
 void take_extreme(const T* x, T* sum, int64_t n) {
   for (int64_t i = 0; i < n; ++i) {
@@ -62,7 +64,7 @@ void join(Combine combine, const T* x, T* sum, int64_t n) {
     add_parts(x, sum, n);
 }
 
-/// A mean of shards is their sum by a power of two, which is exact.
+/// A mean of shards divides their sum by a power of two, which is exact.
 template <typename Total, typename T>
 void write_whole(Combine combine, int64_t shards, const Total* total, T* whole, int64_t n) {
   if constexpr (std::is_floating_point_v<Total>) {
@@ -73,7 +75,8 @@ void write_whole(Combine combine, int64_t shards, const Total* total, T* whole, 
   }
 }
 
-/// The total of ranks [first, end), by the tree of ranks: the right half takes the left one in.
+/// Computes the total of `totals` along the tree of ranks: the sum of each right half adds that of
+/// the left half.
 template <typename Total>
 void join_totals(plan::Combine combine, std::span<const std::byte* const> totals, int64_t at,
                  Total* sum, int64_t n) {

@@ -1,5 +1,5 @@
-// Makes sums, and divides the updates of gradients whose buckets are worth it. Buckets are
-// exchanged, added up and gathered.
+// Plans the sums, and divides the updates of gradients whose buckets are large enough. Buckets are
+// exchanged, added and gathered.
 #include "runtime/cpu/backend/sums.h"
 
 #include <fmt/format.h>
@@ -31,7 +31,7 @@ std::vector<exec::CombinedTensor> describe(std::span<const ShardSums::Entry> ent
   return tensors;
 }
 
-/// Slices are of elements that lie as in C order.
+/// Returns true if the gradients are stored in C order, which slices require.
 bool is_plain(const SumsRequest& request, const exec::DividedUpdate& update) {
   return std::ranges::all_of(update.steps, [&](size_t step) {
     const size_t gradient = request.job.steps[step].inputs[0].index();
@@ -51,7 +51,8 @@ std::vector<exec::SlicedUpdate> find_updates(const SumsRequest& request, const S
   return updates;
 }
 
-/// Do no steps of shards use the memory of the entry's tensor after the step that makes it?
+/// Returns true if no step of a shard uses the memory of the entry's tensor after the step that
+/// makes it.
 bool is_final(const SumsRequest& request, const ShardSums::Entry& entry) {
   const auto is_same = [&](plan::TensorId id) {
     return id.valid() && request.owners[id.index()] == request.owners[entry.tensor.index()];
@@ -66,7 +67,8 @@ bool is_final(const SumsRequest& request, const ShardSums::Entry& entry) {
   });
 }
 
-/// Libraries count the bytes of an operation in int.
+/// Throws RunError if a tensor is too large to exchange, because libraries count the bytes of an
+/// operation in an int.
 void require_exchangeable(const plan::Job& job, const ShardSums& sums) {
   for (const ShardSums::Entry& entry : sums.entries()) {
     const size_t bytes = static_cast<size_t>(entry.elements) * entry.total_size;
@@ -97,7 +99,7 @@ RankSums::RankSums(const ShardSums& sums, std::span<const Traits> traits, exec::
   }
 }
 
-/// Offsets stand for addresses until the memory is there.
+/// Plans a bucket with offsets, which are replaced by addresses once the memory is allocated.
 void RankSums::plan(size_t index, bool in_place) {
   const exec::Bucket& bucket = buckets_[index];
   State& state = states_[index];
@@ -136,7 +138,7 @@ void RankSums::use(std::byte* memory, const Address& tensor, const Address& vari
   }
 }
 
-/// The position of an entry in its bucket.
+/// Returns the position of an entry in its bucket.
 size_t RankSums::place_of(size_t entry) const {
   return buckets_[bucket_of_[entry]].place_of(entry);
 }
@@ -166,7 +168,7 @@ void RankSums::start(size_t bucket) {
   state.phase = Phase::kExchanging;
 }
 
-/// Results are gathered in the order of buckets, as on all ranks.
+/// Results are gathered in the order of buckets, which is the same on all ranks.
 void RankSums::advance() {
   for (size_t i = 0; i < buckets_.size(); ++i) {
     const Phase phase = states_[i].phase;
@@ -176,7 +178,7 @@ void RankSums::advance() {
   }
 }
 
-/// Of a bucket whose totals have been exchanged.
+/// Adds up a bucket whose totals have been exchanged.
 void RankSums::advance(size_t index) {
   const exec::Bucket& bucket = buckets_[index];
   State& state = states_[index];
@@ -199,7 +201,7 @@ void RankSums::add_up(size_t index) {
     add_up(index, slice, bucket.total_starts[rank]);
 }
 
-/// `start`: of this rank's slices among the totals.
+/// `start` is the offset of this rank's slices among the totals.
 void RankSums::add_up(size_t index, const exec::Slice& slice, size_t start) {
   const exec::Bucket& bucket = buckets_[index];
   const State& state = states_[index];
@@ -213,7 +215,7 @@ void RankSums::add_up(size_t index, const exec::Slice& slice, size_t start) {
                    whole(slice.tensor, slice.first));
 }
 
-/// Where elements from `first` on of a result lie.
+/// Returns the address of the elements of a result starting with `first`.
 std::byte* RankSums::whole(size_t entry, int64_t first) const {
   const size_t bucket = bucket_of_[entry];
   return states_[bucket].wholes + buckets_[bucket].whole_offsets[place_of(entry)] +

@@ -1,5 +1,5 @@
-// What joins the shards of a batch: sums over the shards of this rank, sums over ranks, whose
-// totals are exchanged while a rank computes, and the updates that ranks divide.
+// Joins the shards of a batch: sums over the shards of this rank, sums over ranks, whose totals are
+// exchanged while a rank computes, and the updates that ranks divide.
 #pragma once
 
 #include <cstddef>
@@ -16,59 +16,66 @@
 
 namespace flow::cpu {
 
-/// What ShardSums leaves as totals of this rank becomes the wholes of all, in three phases a
-/// bucket: totals are exchanged, slices are added up, results are gathered. Of divided gradients
-/// each rank keeps its slice, with which it updates variables: their new values are gathered. A
-/// bucket that is one divided gradient is not copied: its slice is added up where the gradient
-/// lies, and the variable is gathered where it lies. One call at a time.
+/// Turns the totals of each rank, which ShardSums computes, into whole tensors on all ranks. Each
+/// bucket has three phases: totals are exchanged, slices are added, and results are gathered. Each
+/// rank keeps only its slice of a divided gradient and updates its slice of the variable, and then
+/// the new values are gathered. A bucket that consists of one divided gradient is not copied: its
+/// slice is added in the memory of the gradient, and the variable is gathered in its own memory.
+/// Only one call may run at a time.
 class RankSums {
  public:
-  /// `traits`: for each entry of `sums`. `sums` and `ranks` outlive it.
+  /// `traits` contains one element for each entry of `sums`. `sums` and `ranks` outlive this
+  /// object.
   struct Traits {
-    bool probe = false;    // made in some calls only
-    bool divided = false;  // a gradient of which slices suffice
-    bool final = false;    // do no steps of shards use its memory after the one that makes it?
+    bool probe = false;    // computed only in some calls
+    bool divided = false;  // a gradient of which each rank needs only a slice
+    // True if no step of a shard uses the entry's memory after the step that makes it.
+    bool final = false;
   };
   using Address = std::function<std::byte*(size_t entry)>;
   RankSums(const ShardSums& sums, std::span<const Traits> traits, exec::Collectives& ranks,
            int threads);
 
-  /// Of memory that it needs.
+  /// Returns the number of bytes of memory that the sums need.
   size_t bytes() const { return bytes_; }
-  /// `memory`: 64-byte aligned. `tensor`, `variable`: where an entry lies, and the variable that a
-  /// divided one updates. All outlive it.
+  /// `memory` is 64-byte aligned. `tensor` returns the address of an entry, and `variable` that of
+  /// the variable that a divided entry updates. All of this memory outlives this object.
   void use(std::byte* memory, const Address& tensor, const Address& variable);
-  /// What each rank sends in a call, on average.
+  /// Returns the average number of bytes that a rank sends in a call.
   size_t bytes_sent() const { return exec::bytes_sent(buckets_, ranks_.size()); }
 
   std::span<const exec::Bucket> buckets() const { return buckets_; }
 
-  /// Where the total of entry `entry` of this rank goes.
+  /// Returns the address for this rank's total of entry `entry`.
   std::byte* total(size_t entry) const;
-  /// A call begins, in which the entries are made for which `made` is true.
+  /// Begins a call, which makes the entries for which `made` is true.
   void begin(const std::function<bool(size_t entry)>& made);
-  /// The total of an entry is there. That of the last one of a bucket starts its exchange.
+  /// Reports that the total of an entry is complete. The last entry of a bucket starts the bucket's
+  /// exchange.
   void complete(size_t entry);
-  /// Moves on what is under way.
+  /// Advances pending operations without waiting for them.
   void advance();
-  /// Returns when all results are there, and writes them to where entries lie.
+  /// Waits until all results are available, and writes them to the memory of the entries.
   void finish();
-  /// After that: this rank has updated its slice of the variable whose divided gradient the entry
-  /// is. The last one of a bucket starts to gather the variables.
+  /// Reports, after finish(), that this rank has updated its slice of the variable that belongs to
+  /// the divided gradient `entry`. The last entry of a bucket starts to gather the bucket's
+  /// variables.
   void updated(size_t entry);
-  /// Returns when all variables are there.
+  /// Waits until all variables are complete.
   void finish_updates();
 
  private:
   enum class Phase { kIdle, kComputing, kExchanging, kGathering, kDone, kUpdating };
   struct State {
     Phase phase = Phase::kIdle;
-    size_t incomplete = 0;  // entries whose totals, or updates, are not there
+    size_t incomplete = 0;  // entries whose totals, or updates, are missing
     exec::Collectives::Operation operation = 0;
     bool in_place = false;
     std::byte *totals = nullptr, *received = nullptr, *wholes = nullptr, *gathered = nullptr;
-    size_t total_bytes = 0, received_bytes = 0, whole_bytes = 0;  // of memory of its own
-    std::vector<size_t> receive_offsets, receive_bytes;           // by rank; this one receives none
+    // Sizes of this bucket's separate memory.
+    size_t total_bytes = 0, received_bytes = 0, whole_bytes = 0;
+    // Indexed by rank; this rank receives nothing from itself.
+    std::vector<size_t> receive_offsets, receive_bytes;
     std::vector<size_t> send_offsets, send_bytes;
   };
 
@@ -87,15 +94,16 @@ class RankSums {
   exec::Collectives& ranks_;
   const int threads_;
   std::vector<exec::Bucket> buckets_;
-  std::vector<State> states_;            // of each
-  std::vector<size_t> bucket_of_;        // by entry
-  std::vector<std::byte*> tensors_;      // by entry
-  std::vector<std::byte*> variables_;    // by entry; of divided ones
-  std::vector<const std::byte*> parts_;  // of the ranks, while a slice is added up
+  std::vector<State> states_;            // indexed by bucket
+  std::vector<size_t> bucket_of_;        // indexed by entry
+  std::vector<std::byte*> tensors_;      // indexed by entry
+  std::vector<std::byte*> variables_;    // indexed by entry; set for divided ones
+  std::vector<const std::byte*> parts_;  // the parts of all ranks while a slice is added
   size_t bytes_ = 0;
 };
 
-/// Empty where the batch is not cut; without ranks where one has all shards.
+/// The sums of a job. All members are empty if the batch is not cut; `ranks` is null if one rank
+/// has all shards.
 struct Sums {
   std::unique_ptr<ShardSums> shards;
   std::unique_ptr<RankSums> ranks;
@@ -104,12 +112,12 @@ struct Sums {
 
 struct SumsRequest {
   const plan::Job& job;
-  std::span<const plan::TensorId> owners;  // by tensor
-  std::span<const Layout> layouts;         // by tensor
+  std::span<const plan::TensorId> owners;  // indexed by tensor
+  std::span<const Layout> layouts;         // indexed by tensor
   std::span<const plan::TensorId> deliverables;
   int threads = 1;
   exec::Collectives* ranks = nullptr;
-  bool divides = true;  // do kernels take slices?
+  bool divides = true;  // true if kernels accept slices
 };
 
 Sums make_sums(const SumsRequest& request);

@@ -1,4 +1,4 @@
-// Sums over adjacent elements, inside loops that are compiled for several instruction sets.
+// Sums over adjacent elements inside loops that are compiled for several instruction sets.
 #pragma once
 
 #include <algorithm>
@@ -6,9 +6,9 @@
 
 namespace flow::cpu {
 
-inline constexpr int64_t kSumBlock = 512;  // elements that are added in float
+inline constexpr int64_t kSumBlock = 512;  // the number of elements that are added in float
 
-/// The sum of `parts`, added in pairs.
+/// Returns the sum of `parts`, added in pairs.
 template <int kParts, typename Sum>
 [[gnu::always_inline]] inline Sum sum_of_parts(Sum (&parts)[kParts]) {
   for (int half = kParts / 2; half > 0; half /= 2)
@@ -16,7 +16,7 @@ template <int kParts, typename Sum>
   return parts[0];
 }
 
-/// The same of kParts terms from term(first) on.
+/// Returns the sum of kParts terms starting with term(first), added in pairs.
 template <int kParts, typename Sum, typename Term>
 [[gnu::always_inline]] inline Sum sum_of_few(int64_t first, Term term) {
   Sum parts[kParts];
@@ -25,8 +25,9 @@ template <int kParts, typename Sum, typename Term>
   return sum_of_parts(parts);
 }
 
-/// The sum of term(i), i < n, in an order that does not depend on the vectors of the CPU, which a
-/// reduction of the compiler does: in 16 partial sums, then 8 and 4 terms of the rest, then 3.
+/// Returns the sum of term(i) for i < n, in an order that does not depend on the width of the CPU's
+/// vectors, as that of a reduction by the compiler does. It is computed in 16 partial sums, then
+/// from 8 and 4 of the remaining terms, and then from up to 3 terms.
 template <typename Sum, typename Term>
 [[gnu::always_inline]] inline Sum sum_of_terms(int64_t n, Term term) {
   constexpr int kParts = 16;  // floats of the widest vectors
@@ -52,7 +53,8 @@ template <typename Sum, typename Term>
   return sum;
 }
 
-/// Adds the sum of term(i), i < n, to `sum`: in float over a block at a time, then float64.
+/// Adds the sum of term(i) for i < n to `sum`: within a block in float, and across blocks in
+/// float64.
 template <typename Term>
 [[gnu::always_inline]] inline void add_terms(int64_t n, double& sum, Term term) {
   for (int64_t first = 0; first < n; first += kSumBlock) {

@@ -1,4 +1,5 @@
-// Broadcasting loops: axes in the result's memory order, merged where all operands allow it.
+// Broadcasting loops over the axes in the result's memory order. Adjacent axes are merged if all
+// operands allow it.
 #include "runtime/cpu/loops/broadcast.h"
 
 #include <numeric>
@@ -9,7 +10,8 @@
 namespace flow::cpu {
 namespace {
 
-/// Does every operand step over `extent` elements of the inner loop in one of the outer?
+/// Returns true if, for every operand, one step of the outer loop equals `extent` steps of the
+/// inner loop.
 bool goes_on(const Broadcast::PerOperand& outer, const Broadcast::PerOperand& inner,
              int64_t extent) {
   for (size_t k = 0; k < Broadcast::kMost; ++k)

@@ -1,5 +1,5 @@
-// Loops over up to three operands that broadcast to a result: the fewest nested loops that reach
-// every element in the order in which the result lies in memory.
+// Loops over up to three operands that broadcast to a result. They are the smallest number of
+// nested loops that visit every element in the memory order of the result.
 #pragma once
 
 #include <algorithm>
@@ -14,37 +14,38 @@
 
 namespace flow::cpu {
 
-/// The distance in elements between neighbors along each logical axis.
+/// Returns the distance in elements between neighbors along each logical axis.
 std::vector<int64_t> strides_of(const TensorDesc& desc);
 
-/// The same along the axes of a result of that rank: 0 where the tensor is repeated.
+/// Returns these distances along the axes of a result of that rank, with 0 where the tensor is
+/// repeated.
 std::vector<int64_t> broadcast_strides(const TensorDesc& desc, int rank);
 
-/// The axes of a tensor, from the one that moves slowest in memory.
+/// Returns the axes of a tensor in memory order, outermost first.
 std::vector<int> memory_order(const TensorDesc& desc);
 
-/// Shapes broadcast as NumPy's do. Offsets and strides are in elements.
+/// Shapes broadcast by NumPy's rules. Offsets and strides are in elements.
 class Broadcast {
  public:
-  static constexpr size_t kMost = 3;  // operands
+  static constexpr size_t kMost = 3;  // the largest number of operands
   using PerOperand = std::array<int64_t, kMost>;
 
-  /// What the two innermost loops cover: `rows` rows of `columns` elements.
+  /// The elements that the two innermost loops cover: `rows` rows of `columns` elements.
   struct Block {
     int64_t rows = 1, columns = 1;
-    int64_t out = 0;         // offset of the first element; the result's are adjacent
-    PerOperand first = {};   // likewise
-    PerOperand row = {};     // strides between rows
-    PerOperand column = {};  // strides within a row
+    int64_t out = 0;         // the offset of the result's first element; its elements are adjacent
+    PerOperand first = {};   // the offsets of the operands' first elements
+    PerOperand row = {};     // the operands' strides between rows
+    PerOperand column = {};  // the operands' strides within a row
   };
 
-  /// REQUIRES: at most kMost operands, whose shapes broadcast to that of `out`.
+  /// REQUIRES: There are at most kMost operands, whose shapes broadcast to that of `out`.
   Broadcast(std::span<const TensorDesc> operands, const TensorDesc& out);
 
-  /// Chunks for parallel_for. They depend on the shapes alone.
+  /// Returns the number of chunks for parallel_for, which depends only on the shapes.
   int64_t chunks() const { return chunks_; }
 
-  /// Calls f with the blocks of one chunk, in order. Allocates nothing.
+  /// Calls f with the blocks of one chunk in order. Allocates nothing.
   template <typename F>
   void for_blocks(int64_t chunk, F f) const {
     if (pieces_ > 1) return f(piece(chunk));
@@ -66,13 +67,13 @@ class Broadcast {
   Block piece(int64_t chunk) const;
 
   std::vector<Loop> loops_;  // outermost first, at least two
-  int64_t rows_ = 1;         // product of all extents but the last
+  int64_t rows_ = 1;         // the product of all extents except the last
   int64_t rows_per_chunk_ = 1;
-  int64_t pieces_ = 1;  // of a long row; one row a chunk at most then
+  int64_t pieces_ = 1;  // pieces of a long row; if there are several, a chunk is one piece
   int64_t chunks_ = 1;
 };
 
-/// The operands of a row: elements that go on (a stride of 1) or stay (0).
+/// Computes a row. Each operand either advances (a stride of 1) or stays (a stride of 0).
 template <bool kA, bool kB, typename F, typename A, typename B, typename R>
 FLOW_INLINE void apply_row(F f, const A* a, const B* b, R* out, int64_t n) {
   const A a0 = *a;
@@ -81,7 +82,7 @@ FLOW_INLINE void apply_row(F f, const A* a, const B* b, R* out, int64_t n) {
   for (int64_t i = 0; i < n; ++i) out[i] = f(kA ? a[i] : a0, kB ? b[i] : b0);
 }
 
-/// out = f(a, b) over a block. Inlined, so that it takes the caller's instruction set.
+/// out = f(a, b) over a block. It is inlined, so that it uses the caller's instruction set.
 template <typename F, typename A, typename B, typename R>
 FLOW_INLINE void apply_block(F f, const Broadcast::Block& block, const A* a, const B* b, R* out) {
   const int64_t n = block.columns, da = block.column[0], db = block.column[1];
@@ -102,7 +103,7 @@ FLOW_INLINE void apply_block(F f, const Broadcast::Block& block, const A* a, con
   }
 }
 
-/// The same of three operands.
+/// Computes a row or a block of three operands.
 template <bool kA, bool kB, bool kC, typename F, typename A, typename T>
 FLOW_INLINE void apply_row(F f, const A* a, const T* b, const T* c, T* out, int64_t n) {
   const A a0 = *a;
@@ -134,7 +135,8 @@ FLOW_INLINE void apply_block(F f, const Broadcast::Block& block, const A* a, con
   }
 }
 
-/// A Kernel that calls run(block) with the buffers of a launch, on each block of the result.
+/// Returns a Kernel that calls run(block, buffers) with the buffers of a launch for each block of
+/// the result.
 template <typename Run>
 Kernel broadcast_kernel(const Request& request, Run run) {
   Kernel kernel;

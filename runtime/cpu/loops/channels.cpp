@@ -1,4 +1,4 @@
-// Views along an axis, and how their elements are cut up; channels of all ranks, which are
+// Views along an axis and the pieces of their elements. Also the channels of all ranks, which are
 // exchanged and then joined in the order of ranks.
 #include "runtime/cpu/loops/channels.h"
 
@@ -42,8 +42,8 @@ ChannelView view_along(const TensorDesc& desc, int axis) {
 }
 
 ChannelPieces::ChannelPieces(const ChannelView& of) : view(of) {
-  // A piece is read twice by some, so it should stay in the cache; the sums of a piece must be few
-  // beside its elements.
+  // Some kernels read a piece twice, so it should stay in the cache. The sums of a piece must be
+  // few compared to its elements.
   constexpr int64_t kLeastRows = 64, kMostRows = 1024;
   if (view.inner == 1) {
     block = std::min(view.channels, kMostInnermost);
@@ -85,14 +85,16 @@ RankChannels::RankChannels(const Request& request, int64_t channels, size_t used
   workspace_ = start_ + (1 + size) * bytes_of_rank();
 }
 
-/// Not gathered: ranks gather the results of sums whenever these are ready, each in its own time.
+/// The data is exchanged rather than gathered, because ranks gather the results of sums whenever
+/// these are ready, independently of each other.
 void RankChannels::exchange(std::byte* workspace) const {
   std::byte* const sent = workspace + start_;
   exec::wait(*ranks_, ranks_->exchange({sent, send_starts_, bytes_},
                                        {sent + bytes_of_rank(), starts_, bytes_}));
 }
 
-/// The variance within shards, and that of their means.
+/// Returns the mean, and the variance as the sum of the variance within shards and the variance of
+/// their means.
 RankChannels::Pair RankChannels::joined_moments(std::byte* workspace, int64_t c) const {
   const auto size = static_cast<double>(count());
   const auto [sum, within] = added(workspace, c);

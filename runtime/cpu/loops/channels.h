@@ -1,5 +1,6 @@
-// A tensor seen from one of its axes: what lies before it in memory, its channels, what lies after;
-// and statistics of channels over the whole batch, where each rank has one shard of it.
+// A view of a tensor along one of its axes: the axes before it in memory, its channels, and the
+// axes after it. Also statistics of channels over the whole batch when each rank has one shard of
+// it.
 #pragma once
 
 #include <array>
@@ -12,60 +13,61 @@
 
 namespace flow::cpu {
 
-/// [outer, channels, inner] as the memory lies; a channels-last tensor has its channels innermost.
+/// [outer, channels, inner] in memory order. The channels of a channels-last tensor are innermost.
 struct ChannelView {
   int64_t outer = 1, channels = 1, inner = 1;
 
   int64_t elements() const { return outer * channels * inner; }
-  /// Elements of one channel.
+  /// Returns the number of elements of one channel.
   int64_t count() const { return outer * inner; }
 };
 
 ChannelView view_along(const TensorDesc& desc, int axis);
 
-/// How the elements are cut up for sums over channels, by their numbers alone: an outer row is cut
-/// into blocks of channels, and some rows make a chunk.
+/// How elements are cut into pieces for sums over channels, which depends only on their numbers. An
+/// outer row is cut into blocks of channels, and several rows form a chunk.
 struct ChannelPieces {
-  /// Channels of a block, where they are innermost.
+  /// The number of channels of a block if they are innermost.
   static constexpr int64_t kMostInnermost = 256;
 
   explicit ChannelPieces(const ChannelView& view);
 
   int64_t pieces() const { return chunks * blocks; }
-  /// Elements of a channel in a chunk.
+  /// Returns the number of elements of a channel in a chunk.
   int64_t count_of(int64_t chunk) const;
 
   ChannelView view;
-  int64_t block = 1, blocks = 1;  // channels
-  int64_t rows = 1, chunks = 1;   // outer rows
+  int64_t block = 1, blocks = 1;  // channels per block; blocks per row
+  int64_t rows = 1, chunks = 1;   // outer rows per chunk; chunks
 };
 
-/// Piece i: `rows` rows of `channels` channels of `inner` elements. Rows lie row_stride apart.
+/// Piece i has `rows` rows of `channels` channels of `inner` elements. The rows are row_stride
+/// apart.
 struct ChannelPiece {
   ChannelPiece(const ChannelPieces& all, int64_t i);
-  int64_t chunk, channel;  // its chunk, its first channel
+  int64_t chunk, channel;  // the index of its chunk; its first channel
   int64_t rows, channels, inner, row_stride;
-  int64_t offset;  // of its first element
+  int64_t offset;  // the offset of its first element
 };
 
 /// Two numbers for each channel, which the ranks of a synchronized step exchange and join in the
-/// order of ranks. Of other steps, the numbers are those of this rank. `own(c)` makes them.
+/// order of ranks. In other steps, the numbers are those of this rank. `own(c)` computes them.
 class RankChannels {
  public:
   using Pair = std::array<double, 2>;
 
-  /// `used`: bytes of the workspace that the kernel needs for itself. RunError where a step is
-  /// synchronized and ranks have more than one shard.
+  /// `used` is the number of bytes of the workspace that the kernel itself needs. Throws RunError
+  /// if the step is synchronized and ranks have more than one shard.
   RankChannels(const Request& request, int64_t channels, size_t used);
 
-  /// Bytes, with those in use.
+  /// Returns the bytes of the workspace, including those that the kernel needs.
   size_t workspace() const { return workspace_; }
-  /// Bytes that come together from all ranks.
+  /// Returns the number of bytes that all ranks exchange.
   size_t exchanged() const { return bytes_of_rank() * starts_.size(); }
-  /// Ranks whose numbers are joined.
+  /// Returns the number of ranks whose numbers are joined.
   int64_t count() const { return ranks_ ? std::ssize(starts_) : 1; }
 
-  /// REQUIRES: all ranks call it, in one order.
+  /// Exchanges the numbers. REQUIRES: All ranks call it in the same order.
   template <typename Own>
   void exchange(std::byte* workspace, Own own) const {
     if (!ranks_) return;
@@ -76,9 +78,10 @@ class RankChannels {
     exchange(workspace);
   }
 
-  // After an exchange, of channel c:
+  // The following functions are for channel c after an exchange.
 
-  /// Mean and variance of all elements, from those of each rank, of which all have equally many.
+  /// Returns the mean and the variance of all elements, from those of each rank. All ranks have the
+  /// same number of elements.
   template <typename Own>
   Pair moments(std::byte* workspace, int64_t c, Own own) const {
     return ranks_ ? joined_moments(workspace, c) : own(c);
@@ -90,7 +93,8 @@ class RankChannels {
 
  private:
   size_t bytes_of_rank() const { return static_cast<size_t>(channels_) * sizeof(Pair); }
-  /// What this rank sends; then what it has received from each.
+  /// Returns the numbers that this rank sends, followed by those that it has received from each
+  /// rank.
   Pair* pairs(std::byte* workspace) const { return reinterpret_cast<Pair*>(workspace + start_); }
   const Pair& received(std::byte* workspace, int64_t rank, int64_t c) const {
     return pairs(workspace)[(1 + rank) * channels_ + c];
@@ -99,11 +103,11 @@ class RankChannels {
   Pair joined_moments(std::byte* workspace, int64_t c) const;
   Pair added(std::byte* workspace, int64_t c) const;
 
-  exec::Collectives* ranks_ = nullptr;  // null: nothing is exchanged
+  exec::Collectives* ranks_ = nullptr;  // null if nothing is exchanged
   int64_t channels_;
   int threads_;
   size_t start_ = 0, workspace_;
-  std::vector<size_t> send_starts_, starts_, bytes_;  // by rank
+  std::vector<size_t> send_starts_, starts_, bytes_;  // indexed by rank
 };
 
 }  // namespace flow::cpu

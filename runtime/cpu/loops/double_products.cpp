@@ -1,7 +1,8 @@
-// A block of each operand is packed as its products are taken from it: of a, panels of 6 rows,
-// column by column; of b, panels of 16 columns, row by row; zeros beyond the edges. What 6 rows
-// and 16 columns make stays in registers until it is whole: for AVX-512 at once, for narrower
-// vectors in parts. Goto and van de Geijn, "Anatomy of high-performance matrix multiplication".
+// Multiplies matrices of doubles block by block. A block of each operand is packed before it is
+// multiplied: a into panels of 6 rows, column by column, and b into panels of 16 columns, row by
+// row, with zeros beyond the edges. The product of 6 rows and 16 columns stays in registers until
+// it is complete: as a whole with AVX-512, in parts with narrower vectors. Goto and van de Geijn,
+// "Anatomy of high-performance matrix multiplication".
 #include "runtime/cpu/loops/double_products.h"
 
 #include <algorithm>
@@ -12,11 +13,12 @@
 namespace flow::cpu {
 namespace {
 
-constexpr int kRows = 6, kColumns = 16;                        // of a panel of a, of b
-constexpr int64_t kBlockM = 96, kBlockN = 192, kBlockK = 192;  // a fits the second cache
+constexpr int kRows = 6, kColumns = 16;  // rows of a panel of a, columns of a panel of b
+// A block of a fits in the second-level cache.
+constexpr int64_t kBlockM = 96, kBlockN = 192, kBlockK = 192;
 static_assert(kBlockM % kRows == 0 && kBlockN % kColumns == 0);
 
-/// What is made of packed panels: out [m, n] (+)= a [m, k] b [k, n].
+/// A product of packed panels: out [m, n] (+)= a [m, k] b [k, n].
 struct Block {
   int64_t m, n, k;
   const double *a, *b;
@@ -25,7 +27,8 @@ struct Block {
   bool accumulate;
 };
 
-/// Panels of kWidth lines of [lines, k]; element p of line i is at from[i * line + p * along].
+/// Packs panels of kWidth lines of [lines, k]. Element p of line i is at from[i * line + p *
+/// along].
 template <int kWidth>
 void pack(const double* from, int64_t line, int64_t along, int64_t lines, int64_t k, double* to) {
   for (int64_t first = 0; first < lines; first += kWidth) {
@@ -41,12 +44,12 @@ void pack(const double* from, int64_t line, int64_t along, int64_t lines, int64_
   }
 }
 
-/// Vectors of `kLanes` doubles.
+/// Multiplies with vectors of `kLanes` doubles.
 template <int kLanes>
 [[gnu::always_inline]] inline void multiply_block(const Block& block) {
-  // Wherever doubles may lie.
+  // The vector type may have any address at which doubles can be.
   typedef double Vector __attribute__((vector_size(kLanes * 8), aligned(8), may_alias));
-  constexpr int64_t kWidth = 2 * kLanes;  // columns that are made at a time
+  constexpr int64_t kWidth = 2 * kLanes;  // the number of columns that are computed at a time
   for (int64_t j = 0; j < block.n; j += kWidth) {
     const double* from_b = block.b + j / kColumns * block.k * kColumns + j % kColumns;
     const int64_t columns = std::min(kWidth, block.n - j);
@@ -85,7 +88,7 @@ template <int kLanes>
 
 void multiply_by_128_bits(const Block& block) { multiply_block<2>(block); }
 
-/// The one for this CPU, or for the instruction set that oneDNN is held to.
+/// Returns the function for this CPU, or for the instruction set to which oneDNN is restricted.
 auto choose_multiply() {
   const int bits = vector_bits();
   return bits == 512   ? multiply_by_512_bits

@@ -1,5 +1,5 @@
-// What this CPU can do. And the first failure of oneDNN that a call has met, and the memory that it
-// generates code into.
+// Determines the capabilities of this CPU. Also records the first failure of oneDNN in a call, and
+// checks the memory into which oneDNN generates code.
 #include "runtime/cpu/loops/features.h"
 
 #include <dnnl.h>
@@ -44,7 +44,7 @@ std::string instruction_set() {
 
 int vector_bits() {
   const dnnl_cpu_isa_t isa = dnnl_get_effective_cpu_isa();
-  // Each set includes those before it, whose bits it has.
+  // The bits of each instruction set include those of the sets that it extends.
   const auto includes = [isa](dnnl_cpu_isa_t other) { return (isa & other) == other; };
   return includes(dnnl_cpu_isa_avx512_core) ? 512 : includes(dnnl_cpu_isa_avx2) ? 256 : 128;
 }
@@ -52,7 +52,7 @@ int vector_bits() {
 bool multiplies_low_precision(DType dtype) {
   if (dtype != DType::kBFloat16) return false;
   const dnnl_cpu_isa_t isa = dnnl_get_effective_cpu_isa();
-  // On Intel's CPUs without tiles bfloat16 is slower than float32, on AMD's it is not.
+  // On Intel's CPUs without tiles, bfloat16 is slower than float32; on AMD's CPUs it is not.
   return isa == dnnl_cpu_isa_avx512_core_amx ||
          (isa == dnnl_cpu_isa_avx512_core_bf16 && __builtin_cpu_is("amd"));
 }
@@ -64,10 +64,10 @@ std::string onednn_version() {
 
 int usable_cores() {
   cpu_set_t allowed;
-  // There are more than the set has room for.
+  // The call fails if the machine has more CPUs than the set can represent.
   if (sched_getaffinity(0, sizeof allowed, &allowed) != 0)
     return static_cast<int>(std::max(1u, std::thread::hardware_concurrency()));
-  std::set<std::string> cores;  // by the list of their hyperthreads
+  std::set<std::string> cores;  // identified by the list of their hyperthreads
   for (int cpu = 0; cpu < CPU_SETSIZE; ++cpu) {
     if (!CPU_ISSET(cpu, &allowed)) continue;
     std::string siblings;
@@ -86,7 +86,8 @@ std::atomic<int> denial{0};  // errno of the first executable memory that was de
 
 bool is_denied(int code) { return code == EACCES || code == EPERM; }
 
-/// What errno says of memory that is made executable as oneDNN does it; 0 where that succeeds.
+/// Makes memory executable in the way oneDNN does. Returns errno if that fails, or 0 if it
+/// succeeds.
 int try_executable_memory() {
   constexpr size_t kBytes = 4096;
   void* const memory =

@@ -1,4 +1,5 @@
-// What this CPU can do, and how loops are compiled for it while the binary runs on any x86-64.
+// The capabilities of this CPU. Loops can be compiled for them although the binary runs on any
+// x86-64.
 #pragma once
 
 #include "runtime/base/array.h"
@@ -8,20 +9,23 @@
 
 namespace flow::cpu {
 
-/// The widest instruction set that oneDNN uses here: "avx512_core_amx".
+/// Returns the widest instruction set that oneDNN uses on this CPU, such as "avx512_core_amx".
 std::string instruction_set();
 
-/// Of vectors of that instruction set, where it multiplies and adds at once: 512, 256; else 128.
+/// Returns the bits of the vectors of that instruction set if it has a fused multiply-add (512 or
+/// 256), otherwise 128.
 int vector_bits();
 
-/// Do products of that 16-bit dtype pay here? They do for bfloat16 where the CPU has tiles (AMX),
-/// or instructions that are as fast as they should be; else they are computed in float32.
+/// Returns true if products of this 16-bit dtype are faster than those of float32 on this CPU. This
+/// is the case for bfloat16 if the CPU has tiles (AMX), or bfloat16 instructions that run at full
+/// speed.
 bool multiplies_low_precision(DType dtype);
 
-/// "2.6.3"
+/// Returns the version, such as "2.6.3".
 std::string onednn_version();
 
-/// Cores that this process may run on, hyperthreads of one core counted once. At least 1.
+/// Returns the number of cores that this process may run on, which is at least 1. Hyperthreads of
+/// one core count once.
 int usable_cores();
 
 }  // namespace flow::cpu

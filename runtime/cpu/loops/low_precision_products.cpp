@@ -1,4 +1,4 @@
-// By oneDNN's own matrix multiplication.
+// Products of bfloat16 matrices by oneDNN's own matrix multiplication.
 #include "runtime/cpu/loops/low_precision_products.h"
 
 #include <algorithm>
@@ -27,9 +27,10 @@ memory::desc matrix(int64_t rows, int64_t columns, memory::data_type type, int64
   return {{rows, columns}, type, transposed ? memory::dims{1, stride} : memory::dims{stride, 1}};
 }
 
-/// The implementation on top of the library's matrix multiplication; none where there is none.
-/// Others ask the CPU how large its tiles are, and crash on virtual machines that have tiles but do
-/// not say. The iterator of the C++ interface ends behind the first implementation.
+/// Returns the implementation based on the library's matrix multiplication, or an empty primitive
+/// if there is none. Other implementations ask the CPU for the size of its tiles, and crash on
+/// virtual machines that have tiles but do not report it. The C++ interface is not used because its
+/// iterator ends after the first implementation.
 dnnl::primitive make_product(const dnnl::matmul::desc& description,
                              const dnnl::primitive_attr& attributes, const dnnl::engine& engine) {
   dnnl_primitive_desc_iterator_t all = nullptr;

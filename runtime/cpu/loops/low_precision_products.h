@@ -9,22 +9,23 @@
 namespace flow::cpu {
 
 /// Products out[m, n] = op(a)[m, k] op(b)[k, n] of bfloat16 matrices in row-major order, of a few
-/// sizes, each run by one thread.
+/// sizes. Each product runs on one thread.
 class LowPrecisionProducts {
  public:
-  /// Rows of a, b and out as they are stored lie that many elements apart.
+  /// The distances in elements between the rows of a, b and out in memory.
   struct Strides {
     int64_t a, b, out;
   };
 
-  /// REQUIRES: SingleThreadedLibraries.
+  /// REQUIRES: A SingleThreadedLibraries object exists.
   LowPrecisionProducts(int workers, bool transpose_a, bool transpose_b, Strides strides);
 
-  /// Makes products of that size ready; `accumulate`: for adding to out. False where the library
-  /// has none that is known to run wherever it says so.
+  /// Prepares products of this size, which are added to out if `accumulate` is set. Returns false
+  /// if the library has no product of this size that is known to run wherever the library claims
+  /// it.
   bool add(int64_t m, int64_t n, int64_t k, bool accumulate = false);
 
-  /// REQUIRES: a size that was added. One thread for each worker.
+  /// REQUIRES: The size was added. Each worker is used by one thread at a time.
   void run(int worker, int64_t m, int64_t n, int64_t k, const uint16_t* a, const uint16_t* b,
            float* out, bool accumulate = false);
 

@@ -1,4 +1,5 @@
-// What oneDNN says of the work of a call, which runs where nothing may be thrown.
+// Records the status of oneDNN's work in a call, because that work runs where nothing may be
+// thrown.
 #pragma once
 
 #include <dnnl.h>
@@ -9,11 +10,12 @@
 
 namespace flow::cpu {
 
-/// Remembers a failure. On any thread.
+/// Records a failure. It may be called on any thread.
 void must_succeed(dnnl_status_t status);
 
-/// The same of a call that left `code` in errno. One that got no memory, or none that is
-/// executable, may have succeeded in another way, whose results differ: that is a failure.
+/// Records the failure of a call that left `code` in errno. A call that got no memory, or no
+/// executable memory, may have succeeded in another way whose results differ. It counts as a
+/// failure, too.
 void must_succeed(dnnl_status_t status, int code);
 template <typename Call>
 void must_succeed(Call call) {
@@ -22,16 +24,18 @@ void must_succeed(Call call) {
   must_succeed(status, errno);
 }
 
-/// RunError, once, where something had to succeed and did not: what it made is not to be used.
+/// Throws RunError once if a recorded failure exists. The results of the call must then not be
+/// used.
 void throw_failure();
 
-/// RunError where this process may not make memory executable, as oneDNN does.
+/// Throws RunError if this process may not make memory executable, as oneDNN does.
 void require_executable_memory();
 
-/// RunError where `code`, of errno, says that it was not allowed to.
+/// Throws RunError if `code`, a value of errno, states that a permission was denied.
 void throw_if_denied(int code);
 
-/// What `make` returns, which makes kernels of oneDNN. REQUIRES: errno is 0 before.
+/// Returns the result of `make`, which creates oneDNN kernels. REQUIRES: errno is 0 before the
+/// call.
 template <typename Make>
 auto generate_code(Make make) {
   require_executable_memory();

@@ -1,5 +1,5 @@
-// Threads of our own rather than OpenMP's: OpenMP waits at the end of a loop for every thread of
-// its team, also for one that has not run yet, which on a busy machine costs a time slice a loop.
+// Threads that replace those of OpenMP. OpenMP waits at the end of a loop for every thread of its
+// team, even for one that has not run yet, which on a busy machine costs a time slice per loop.
 #include "runtime/cpu/loops/parallel.h"
 
 #include <immintrin.h>
@@ -15,14 +15,15 @@
 namespace flow::cpu {
 namespace {
 
-thread_local Workers* in_use = nullptr;  // by parallel_for on this thread
+thread_local Workers* in_use = nullptr;  // the workers that parallel_for uses on this thread
 
-constexpr uint32_t kClosed = std::numeric_limits<uint32_t>::max();  // more than any count of chunks
-constexpr int kSpins = 1000;                                        // of a pause, some 50 ns each
+// Greater than any number of chunks.
+constexpr uint32_t kClosed = std::numeric_limits<uint32_t>::max();
+constexpr int kSpins = 1000;  // pauses of about 50 ns each
 constexpr int kLooksAround = 64;
 
-/// Moves this thread elsewhere if it runs on `core`. The system may leave two busy threads on one
-/// core for many milliseconds while another is idle.
+/// Moves this thread to another core if it runs on `core`, because the system may leave two busy
+/// threads on one core for many milliseconds while another core is idle.
 void keep_off(int core) {
   if (sched_getcpu() != core) return;
   cpu_set_t usable;
@@ -43,7 +44,7 @@ void parallel_for(int threads, int64_t chunks, void* context,
     for (int64_t chunk = 0; chunk < chunks; ++chunk) body(context, chunk, 0);
     return;
   }
-  in_use = nullptr;  // bodies loop plainly
+  in_use = nullptr;  // loops inside bodies are plain
   constexpr int64_t kMost = std::numeric_limits<int32_t>::max();
   for (int64_t first = 0; first < chunks; first += kMost)
     workers->run(threads, static_cast<uint32_t>(std::min(kMost, chunks - first)), first, context,
@@ -56,7 +57,7 @@ Workers::Workers(int threads) : fits_(threads <= usable_cores()) {
     for (int worker = 1; worker < threads; ++worker)
       threads_.emplace_back([this, worker] { work(worker); });
   } catch (const std::system_error&) {
-    // Those that the system has do all of it, to the same bits.
+    // The threads that were created do all the work, with bit-identical results.
   }
 }
 
@@ -69,8 +70,8 @@ Workers::~Workers() {
 
 void Workers::run(int threads, uint32_t chunks, int64_t offset, void* context, Body body) {
   const uint32_t generation = generation_.load(std::memory_order_relaxed) + 1;
-  // Closed while it is set up: a late thread that sees the new count of chunks cannot claim one of
-  // the old loop's any more.
+  // Claims are closed during the setup, so that a late thread that sees the new number of chunks
+  // can no longer claim a chunk of the old loop.
   claims_.store(uint64_t{generation} << 32 | kClosed, std::memory_order_relaxed);
   body_.store(body, std::memory_order_relaxed);
   context_.store(context, std::memory_order_relaxed);

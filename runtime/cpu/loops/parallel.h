@@ -1,4 +1,4 @@
-// The one entry into threads: a loop over chunks whose number depends on shapes alone, so that
+// The only interface to threads: a loop over chunks whose number depends only on shapes, so that
 // results do not depend on the number of threads.
 #pragma once
 
@@ -10,9 +10,10 @@
 
 namespace flow::cpu {
 
-/// Calls body(chunk, worker) for chunk in [0, chunks), on up to `threads` threads of the Workers
-/// in use here; worker is in [0, min(threads, chunks)). With one thread or one chunk, without
-/// Workers or inside another body it is a plain loop. Bodies must not throw.
+/// Calls body(chunk, worker) for each chunk in [0, chunks) on up to `threads` threads of the
+/// Workers that this thread uses. worker is in [0, min(threads, chunks)). It is a plain loop if
+/// there is one thread or one chunk, if there are no Workers, or if the call is inside another
+/// body. Bodies must not throw.
 void parallel_for(int threads, int64_t chunks, void* context,
                   void (*body)(void* context, int64_t chunk, int worker));
 
@@ -25,18 +26,20 @@ void parallel_for(int threads, int64_t chunks, Body&& body) {
                });
 }
 
-/// The threads behind parallel_for. A loop is finished by whoever is there: one that is late (the
-/// machine is busy) costs nothing, since only chunks that have begun are waited for. Idle threads
-/// spin while a call is under way (if there is a core for each) and some 50 us more, then sleep.
+/// The threads of parallel_for. A loop is completed by the threads that are available: a thread
+/// that is late because the machine is busy costs nothing, because only chunks that have begun are
+/// waited for. Idle threads spin during a call (if each has a core) and for about 50 us after it,
+/// and then sleep.
 class Workers {
  public:
-  /// `threads` - 1 threads beside the caller's.
+  /// Starts `threads` - 1 threads in addition to the caller's.
   explicit Workers(int threads);
   ~Workers();
   Workers(const Workers&) = delete;
   Workers& operator=(const Workers&) = delete;
 
-  /// While it lives, parallel_for on this thread uses these workers. One thread at a time.
+  /// While an object of this class exists, parallel_for on this thread uses these workers. Only one
+  /// thread at a time may use them.
   class Use {
    public:
     explicit Use(Workers& workers);
@@ -59,28 +62,29 @@ class Workers {
   void run_chunks(uint32_t generation, int worker);
   uint32_t next_generation(uint32_t seen);
 
-  // The loop that runs. A late thread may read it while the next one is set up; then its claim
-  // fails, since the generation in `claims_` is another.
+  // The current loop. A late thread may read it while the next loop is set up. Its claim then
+  // fails, because the generation in `claims_` has changed.
   std::atomic<Body> body_{nullptr};
   std::atomic<void*> context_{nullptr};
   std::atomic<int64_t> offset_{0};
   std::atomic<uint32_t> chunks_{0};
-  std::atomic<int> limit_{0};                    // threads that may take part
+  std::atomic<int> limit_{0};                    // threads that may participate
   alignas(64) std::atomic<uint64_t> claims_{0};  // generation << 32 | next chunk
-  alignas(64) std::atomic<uint32_t> done_{0};    // chunks of this generation that are complete
+  // The number of completed chunks of this generation.
+  alignas(64) std::atomic<uint32_t> done_{0};
   alignas(64) std::atomic<uint32_t> generation_{0};
-  const bool fits_;                  // each thread has a core of its own
-  std::atomic<bool> in_use_{false};  // a call is under way: idle threads spin
-  std::atomic<int> core_{-1};        // where the caller runs
+  const bool fits_;                  // true if each thread has a separate core
+  std::atomic<bool> in_use_{false};  // true during a call, in which idle threads spin
+  std::atomic<int> core_{-1};        // the core on which the caller runs
   std::atomic<bool> stop_{false};
   std::vector<std::thread> threads_;
 };
 
-/// Sets flush-to-zero and denormals-are-zero on this thread (workers have them).
+/// Sets flush-to-zero and denormals-are-zero on this thread. Workers have both set.
 void flush_denormals();
 
-/// While one lives, libraries called from this thread use no threads of their own. Bodies of
-/// parallel_for need none.
+/// While an object of this class exists, libraries called from this thread use only this thread.
+/// Bodies of parallel_for do not need one.
 class SingleThreadedLibraries {
  public:
   SingleThreadedLibraries();

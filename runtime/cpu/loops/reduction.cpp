@@ -1,4 +1,5 @@
-// The axes of a reduction, whose neighbors of one kind are merged; and sums, by rows or by runs.
+// Merges neighboring axes of a reduction that are both kept or both reduced, and computes sums by
+// rows or by runs.
 #include "runtime/cpu/loops/reduction.h"
 
 #include <cstring>
@@ -18,7 +19,8 @@ std::vector<bool> listed_axes(const Request& request, const TensorDesc& desc) {
 
 constexpr int64_t kColumnsPerPiece = 4096;
 
-/// sums[k] += the sum of `rows` rows of x, which lie `stride` apart. Four at a time, in pairs.
+/// sums[k] += the sum of `rows` rows of x, which are `stride` apart. Four rows are added at a time,
+/// in pairs.
 template <typename T>
 [[gnu::always_inline]] inline void add_any_rows(const T* x, int64_t rows, int64_t stride,
                                                 int64_t columns, float* sums) {
@@ -43,7 +45,7 @@ constexpr int64_t kLanes = 16;
   std::memcpy(&lanes, x, sizeof lanes);
 }
 
-/// bfloat16 is the upper half of a float.
+/// Loads bfloat16 elements, which are the upper halves of floats.
 [[gnu::always_inline]] inline void load(const uint16_t* x, Lanes& lanes) {
   using Halves = uint16_t __attribute__((vector_size(32)));
   using Words = uint32_t __attribute__((vector_size(64)));
@@ -53,7 +55,8 @@ constexpr int64_t kLanes = 16;
   std::memcpy(&lanes, &words, sizeof lanes);
 }
 
-/// Eight running sums, since each addition waits for the one before.
+/// Returns the sum of the lanes. It adds eight parts independently, because each addition waits for
+/// the previous one.
 [[gnu::always_inline]] inline double sum_of_lanes(const Lanes& lanes) {
   double parts[8];
   for (int64_t k = 0; k < 8; ++k)
@@ -62,8 +65,8 @@ constexpr int64_t kLanes = 16;
          ((parts[4] + parts[5]) + (parts[6] + parts[7]));
 }
 
-/// The sum of n adjacent floats: 64 running sums, each over at most 64 elements; then 16 of four
-/// each, or of what is left; then float64.
+/// Returns the sum of n adjacent floats. It is computed in 64 running sums of at most 64 elements
+/// each; then in 16 sums, each of four running sums or of remaining elements; and then in float64.
 template <typename T>
 [[gnu::always_inline]] inline double sum_any_run(const T* x, int64_t n) {
   constexpr int64_t kSums = 4, kStep = kSums * kLanes, kBlock = 64 * kStep;
@@ -109,7 +112,7 @@ FLOW_VECTORIZED double sum_run(const float* x, int64_t n) { return sum_any_run(x
 
 FLOW_VECTORIZED double sum_run(const uint16_t* x, int64_t n) { return sum_any_run(x, n); }
 
-/// out = factor * the sums of rows of n.
+/// out = factor * the sums of rows of n elements.
 template <typename T>
 [[gnu::always_inline]] inline void sum_any_rows(const T* x, int64_t rows, int64_t n, double factor,
                                                 float* out) {
@@ -170,7 +173,7 @@ int64_t ReducedAxes::offset_of(const std::vector<Loop>& loops, int64_t index) {
   return offset + index * loops[0].stride;
 }
 
-/// Rows [first, end) of those that are added up, all columns.
+/// Sums rows [first, end) of the reduced rows, for all columns.
 template <typename T>
 void Reduction::sum_rows(const T* x, int64_t first, int64_t end, float* sums) const {
   std::fill_n(sums, axes_.columns, 0.0f);
@@ -181,7 +184,7 @@ void Reduction::sum_rows(const T* x, int64_t first, int64_t end, float* sums) co
   });
 }
 
-/// Elements [first, end) of those that go into one sum.
+/// Sums the elements [first, end) of those that belong to one sum.
 template <typename T>
 double Reduction::sum_runs(const T* x, int64_t first, int64_t end) const {
   double total = 0;

@@ -1,6 +1,6 @@
-// The axes of a tensor that is reduced, merged into an innermost one, kept or reduced, and loops
-// outside it; reductions by any operation over them, and float32 sums: the same bits on any number
-// of threads.
+// The axes of a tensor that is reduced, merged into an innermost axis, which is kept or reduced,
+// and loops outside it. Also reductions by any operation over them, and float32 sums. Results are
+// bit-identical for any number of threads.
 #pragma once
 
 #include <algorithm>
@@ -12,21 +12,21 @@
 
 namespace flow::cpu {
 
-/// What is reduced is cut into chunks that depend on the shape alone; each is reduced by one
-/// thread, and the chunks' results are joined in order.
+/// The reduced elements are cut into chunks that depend only on the shape. Each chunk is reduced by
+/// one thread, and the results of the chunks are joined in order.
 class ReducedAxes {
  public:
   static constexpr int64_t kRowsPerChunk = 256, kElementsPerChunk = 8192;
 
-  /// Reduces the axes that are set in `reduced`. The result has the others, in the order in which
-  /// they lie in memory.
+  /// Reduces the axes that are set in `reduced`. The result has the remaining axes in memory order.
   ReducedAxes(const TensorDesc& desc, const std::vector<bool>& reduced);
-  /// Those that the step's attribute `axes` lists, of that operand.
+  /// Reduces the axes of the operand that the step's attribute `axes` lists.
   explicit ReducedAxes(const Request& request, size_t operand = 0);
 
   int64_t results() const { return outer * columns; }
-  /// Calls f(part, outer, first, end) for the chunks of all outer loops, in pieces that are work
-  /// enough for a thread: part outer * chunks + k is chunk k, what is reduced in [first, end).
+  /// Calls f(part, outer, first, end) for the chunks of all outer loops, in pieces that are large
+  /// enough for a thread. Part outer * chunks + k is chunk k, which contains the reduced elements
+  /// [first, end).
   template <typename F>
   void for_parts(int threads, F f) const {
     const int64_t n = reduced_elements();
@@ -39,21 +39,24 @@ class ReducedAxes {
       }
     });
   }
-  /// How many elements go into one result.
+  /// Returns the number of elements of one result.
   int64_t reduced_elements() const { return run * runs; }
-  /// Is each result that of one row of adjacent elements, of one chunk, row after row?
+  /// Returns true if each result comes from one row of adjacent elements in a single chunk, with
+  /// the rows in order.
   bool of_rows() const { return run > 1 && runs == 1 && chunks == 1; }
-  /// REQUIRES: of_rows(). Calls f(first, end) for pieces of the rows.
+  /// Calls f(first, end) for pieces of the rows. REQUIRES: of_rows().
   template <typename F>
   void for_row_pieces(int threads, F f) const {
     for_pieces(threads, outer, std::max<int64_t>(1, kElementsPerChunk / run), f);
   }
 
-  /// Where the elements of outer loop i begin; and, from there, those of a run, or a row.
+  /// The offset at which the elements of outer loop i begin and, relative to it, the offset of a
+  /// run or a row.
   int64_t kept_offset(int64_t i) const { return offset_of(kept_, i); }
   int64_t reduced_offset(int64_t i) const { return offset_of(reduced_, i); }
 
-  /// Calls f(first row's offset, rows, stride between them) for rows [first, end). Innermost kept.
+  /// Calls f(first row's offset, rows, stride between them) for rows [first, end). REQUIRES: The
+  /// innermost axis is kept.
   template <typename F>
   void for_rows(int64_t first, int64_t end, F f) const {
     const Loop inner = reduced_.empty() ? Loop{1, 0} : reduced_.back();
@@ -64,7 +67,8 @@ class ReducedAxes {
     }
   }
 
-  /// Calls f(offset, count) for the adjacent parts of elements [first, end). Innermost reduced.
+  /// Calls f(offset, count) for the adjacent parts of elements [first, end). REQUIRES: The
+  /// innermost axis is reduced.
   template <typename F>
   void for_runs(int64_t first, int64_t end, F f) const {
     if (runs == 1) return f(first, end - first);
@@ -75,11 +79,11 @@ class ReducedAxes {
     }
   }
 
-  int64_t outer = 1;    // kept loops outside the innermost axis: their product
-  int64_t columns = 1;  // the innermost axis where it is kept, else 1
-  int64_t run = 1;      // the innermost axis where it is reduced, else 1
-  int64_t runs = 1;     // reduced loops outside it: their product
-  int64_t chunk = 1;    // of one result: rows where columns are kept, else elements
+  int64_t outer = 1;    // the product of the kept loops outside the innermost axis
+  int64_t columns = 1;  // the innermost axis if it is kept, otherwise 1
+  int64_t run = 1;      // the innermost axis if it is reduced, otherwise 1
+  int64_t runs = 1;     // the product of the reduced loops outside it
+  int64_t chunk = 1;    // size for one result: in rows if columns are kept, otherwise in elements
   int64_t chunks = 1;
 
  private:
@@ -89,11 +93,12 @@ class ReducedAxes {
   static int64_t offset_of(const std::vector<Loop>& loops, int64_t index);
 
   std::vector<Loop> kept_;     // outermost first
-  std::vector<Loop> reduced_;  // likewise
+  std::vector<Loop> reduced_;  // outermost first
 };
 
-// Reducer is an operation: Sum (what is carried along), first() (of nothing), term(x, result) of an
-// element, join(sum, sum), and last(sum, result), the result of that number.
+// A Reducer is an operation with these members: Sum, the type of the accumulator; first(), the
+// accumulator of no elements; term(x, result), the accumulator of one element; join(sum, sum); and
+// last(sum, result), the result with that number.
 
 template <typename Reducer, typename T>
 typename Reducer::Sum reduce_runs(const Reducer& reducer, const ReducedAxes& axes, const T* from,
@@ -131,7 +136,7 @@ void reduce_rows(const Reducer& reducer, const ReducedAxes& axes, const T* from,
   });
 }
 
-/// Bytes of workspace for reduce_axes.
+/// Returns the bytes of workspace that reduce_axes needs.
 template <typename Reducer>
 size_t reduce_workspace(const ReducedAxes& axes) {
   return static_cast<size_t>(axes.results() * axes.chunks) * sizeof(typename Reducer::Sum);
@@ -160,19 +165,18 @@ void reduce_axes(const Reducer& reducer, const ReducedAxes& axes, int threads, c
   });
 }
 
-/// Chunks are summed in blocks of few elements, and the chunks' sums are added in order, in
-/// float64.
+/// Sums each chunk in blocks of few elements, and adds the sums of the chunks in order in float64.
 class Reduction {
  public:
   explicit Reduction(ReducedAxes axes) : axes_(std::move(axes)) {}
 
   size_t workspace() const;  // bytes
-  /// out = factor * the sums of x, of floats, or of bfloat16 as its bits. REQUIRES: x and out do
-  /// not overlap.
+  /// out = factor * the sums of x, which are floats, or bfloat16 represented by its bits. REQUIRES:
+  /// x and out do not overlap.
   template <typename T>
   void sum(int threads, const T* x, double factor, float* out, std::byte* workspace) const;
 
-  /// How many elements go into one sum.
+  /// Returns the number of elements of one sum.
   int64_t reduced_elements() const { return axes_.reduced_elements(); }
 
  private:

@@ -1,4 +1,4 @@
-// Copies between arrays whose elements lie at different distances.
+// Copies elements between arrays with different strides.
 #include "runtime/cpu/loops/strided_copy.h"
 
 #include <algorithm>
@@ -12,7 +12,7 @@ using Axis = StridedCopy::Axis;
 
 constexpr int64_t kTile = 32, kBlock = 8;
 
-/// Where the loops around the innermost ones stand, and the offsets that this means.
+/// The position in the loops around the innermost ones, and the resulting offsets.
 class Odometer {
  public:
   Odometer(const std::vector<Axis>& axes, int64_t from, int64_t to, int64_t row)
@@ -24,9 +24,9 @@ class Odometer {
       to_ += at_[i] * axes[i].to;
     }
   }
-  /// Rows from here to the end of the innermost of these loops.
+  /// Returns the number of rows from here to the end of the innermost of these loops.
   int64_t left() const { return axes_.empty() ? 1 : axes_.back().extent - at_[axes_.size() - 1]; }
-  /// REQUIRES: rows <= left()
+  /// REQUIRES: rows <= left().
   void advance(int64_t rows) {
     for (size_t i = axes_.size(); i-- > 0; rows = 1) {
       from_ += rows * axes_[i].from;
@@ -47,7 +47,8 @@ class Odometer {
   int64_t from_, to_;
 };
 
-/// To call memcpy takes as long as to copy a short row.
+/// Copies bytes. Short rows are copied inline, because a call of memcpy takes as long as the copy
+/// itself.
 void copy_bytes(const void* from, void* to, size_t bytes) {
   constexpr size_t kVector = 16, kShort = 16 * kVector;
   if (bytes > kShort || bytes % kVector != 0) {
@@ -69,7 +70,7 @@ void copy_row(const T* from, int64_t from_step, T* to, int64_t to_step, int64_t 
   }
 }
 
-/// to[c * to_row + r] = from[r * from_row + c] for r < rows, c < columns
+/// to[c * to_row + r] = from[r * from_row + c] for r < rows and c < columns.
 template <typename T>
 void transpose_plain(const T* from, int64_t from_row, T* to, int64_t to_row, int64_t rows,
                      int64_t columns) {
@@ -80,8 +81,8 @@ void transpose_plain(const T* from, int64_t from_row, T* to, int64_t to_row, int
 /// Eight numbers of four bytes.
 using Eight = uint32_t __attribute__((vector_size(32)));
 
-/// The same for 8 rows and columns: pairs of rows are interleaved, then pairs of pairs, then halves
-/// exchanged.
+/// Transposes 8 rows and columns: pairs of rows are interleaved, then pairs of pairs, and then
+/// halves are exchanged.
 [[gnu::always_inline]] inline void transpose_block(const uint32_t* from, int64_t from_row,
                                                    uint32_t* to, int64_t to_row) {
   Eight x[kBlock], y[kBlock];
@@ -103,7 +104,7 @@ using Eight = uint32_t __attribute__((vector_size(32)));
   for (int64_t c = 0; c < kBlock; ++c) std::memcpy(to + c * to_row, &y[c], sizeof(Eight));
 }
 
-/// A whole tile by blocks.
+/// Transposes a whole tile by blocks.
 FLOW_VECTORIZED void transpose_whole_tile(const uint32_t* from, int64_t from_row, uint32_t* to,
                                           int64_t to_row) {
   for (int64_t r = 0; r < kTile; r += kBlock)

@@ -1,5 +1,5 @@
-// Copies between arrays whose elements lie at different distances: what transposing, slicing,
-// joining and repeating have in common.
+// Copies elements between arrays with different strides, which is the common part of transposing,
+// slicing, joining and repeating.
 #pragma once
 
 #include <cstddef>
@@ -11,20 +11,21 @@
 
 namespace flow::cpu {
 
-/// Nested loops that read and write an element each, in the order in which the results lie. Rows
-/// that lie alike on both sides are copied whole, two axes that change places by blocks.
+/// Nested loops that read and write one element each, in the memory order of the result. Rows that
+/// are contiguous on both sides are copied whole, and two axes that change places are copied by
+/// blocks.
 class StridedCopy {
  public:
-  /// Distances in elements; from: 0 repeats, and may be negative. to: positive.
+  /// Strides are in elements. `from` may be negative, and 0 repeats an element; `to` is positive.
   struct Axis {
     int64_t extent, from, to;
   };
 
-  /// Elements of `element` bytes (1, 2, 4 or 8). The offsets are those of the first elements. No
-  /// two elements are written to one place.
+  /// Copies elements of `element` bytes (1, 2, 4 or 8). The offsets are those of the first
+  /// elements. REQUIRES: No two elements are written to the same place.
   StridedCopy(size_t element, std::vector<Axis> axes, int64_t from_offset, int64_t to_offset);
 
-  /// Allocates nothing. The pieces that threads share depend on the extents alone.
+  /// Allocates nothing. The pieces that threads share depend only on the extents.
   void run(int threads, const std::byte* from, std::byte* to) const;
 
  private:
@@ -39,17 +40,17 @@ class StridedCopy {
   size_t element_;
   int64_t from_offset_, to_offset_;
   std::vector<Axis> outer_;  // outermost first
-  Axis columns_{1, 1, 1};    // the innermost of the result
-  Axis across_{1, 1, 1};     // where `tiled_`, the innermost of the operand
+  Axis columns_{1, 1, 1};    // the innermost axis of the result
+  Axis across_{1, 1, 1};     // if `tiled_`, the innermost axis of the operand
   bool tiled_ = false;
-  int64_t rows_ = 1;  // product of the outer extents
+  int64_t rows_ = 1;  // the product of the outer extents
 };
 
-/// Loops over all axes of an array: distances of `from` and of `to` along them.
+/// Returns the loops over all axes of an array with the strides `from` and `to`.
 std::vector<StridedCopy::Axis> axes_of(const Shape& shape, const std::vector<int64_t>& from,
                                        const std::vector<int64_t>& to);
 
-/// A kernel that is one strided copy of operand 0, read from element `from_offset` on.
+/// Returns a kernel that is a single strided copy of operand 0, read from element `from_offset` on.
 inline Kernel copying(const Request& request, std::vector<StridedCopy::Axis> axes,
                       int64_t from_offset) {
   Kernel kernel;

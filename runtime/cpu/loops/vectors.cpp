@@ -1,4 +1,4 @@
-// Loops over adjacent floats, and between floats and bfloat16.
+// Loops over adjacent floats, and conversions between floats and bfloat16.
 #include "runtime/cpu/loops/vectors.h"
 
 #include <limits>

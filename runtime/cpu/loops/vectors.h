@@ -1,5 +1,5 @@
-// Loops over adjacent floats that several kernels have, compiled for what the CPU has; and
-// bfloat16, as its bits.
+// Loops over adjacent floats that several kernels use, compiled for the instruction sets of the
+// CPU. bfloat16 is represented by its bits.
 #pragma once
 
 #include <cstdint>
@@ -8,21 +8,21 @@
 
 namespace flow::cpu {
 
-/// sum += x
+/// sum += x.
 void add_to(const float* x, float* sum, int64_t n);
 void add_to(const double* x, double* sum, int64_t n);
-/// y = factor x; y may be x.
+/// y = factor * x. y may be x.
 void scale_to(const float* x, float factor, float* y, int64_t n);
-/// y = a x + b z; y may be x.
+/// y = a * x + b * z. y may be x.
 void weighted_sum(const float* x, float a, const float* z, float b, float* y, int64_t n);
-/// The largest, passing over NaNs; -inf of nothing else.
+/// Returns the largest element, ignoring NaNs, or -inf if there is no other element.
 float largest_of(const float* x, int64_t n);
 
-/// y = x rounded to bfloat16, ties to even; and the way back, exact.
+/// y = x, rounded to bfloat16 with ties to even, or widened from bfloat16, which is exact.
 void round_to_bfloat16(const float* x, uint16_t* y, int64_t n);
 void widen_bfloat16(const uint16_t* x, float* y, int64_t n);
 
-// For loops over elements that are floats or bfloat16.
+// These overloads widen an element, for loops whose elements are floats or bfloat16.
 inline float wide(float x) { return x; }
 inline float wide(uint16_t bfloat16) { return bfloat16_to_float(bfloat16); }
 

@@ -1,4 +1,4 @@
-// Finds devices; says why there are none.
+// Finds devices, and determines the reason if there are none.
 #include "runtime/cuda/driver/device.h"
 
 #include <fmt/format.h>
@@ -10,12 +10,12 @@
 namespace flow::cuda {
 namespace {
 
-/// 13000 -> "13.0"
+/// Formats a CUDA version: 13000 -> "13.0".
 std::string version_text(int version) {
   return fmt::format("{}.{}", version / 1000, version % 1000 / 10);
 }
 
-/// The CUDA that the driver knows; 0 where there is none.
+/// Returns the CUDA version that the driver supports, or 0 if there is no driver.
 int driver_version() {
   int version = 0;
   cudaDriverGetVersion(&version);

@@ -1,4 +1,4 @@
-// The GPUs of this machine, and how one of them is opened.
+// Finds the GPUs of this machine and opens one of them.
 #pragma once
 
 #include <memory>
@@ -11,14 +11,15 @@ namespace flow::cuda {
 
 struct Machine {
   std::vector<DeviceProperties> devices;
-  std::string problem, remedy;  // why there are none; empty where there are
+  std::string problem, remedy;  // why there are no devices; empty if there are any
 };
 
-/// What is here. Creates no context and throws nothing, also where there is no NVIDIA driver.
+/// Returns the GPUs of this machine. Creates no context and does not throw, even if there is no
+/// NVIDIA driver.
 Machine find_devices();
 
-/// The device's own memory and streams, through the CUDA runtime. RunError where it is not there,
-/// cannot be used now or is older than the kernels.
+/// Opens a device through the CUDA runtime, with its own memory and streams. Throws RunError if the
+/// device does not exist, cannot be used now, or is too old for the kernels.
 std::unique_ptr<Driver> open_device(int index);
 
 }  // namespace flow::cuda

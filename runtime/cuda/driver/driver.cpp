@@ -1,5 +1,5 @@
-// The real driver: each call is one of CUDA's runtime, its error checked; and what CUDA's errors
-// mean to the user.
+// The real driver, in which each function calls CUDA's runtime and checks its error. Also the texts
+// and remedies that users get for CUDA's errors.
 #include <cuda_runtime_api.h>
 #include <fmt/format.h>
 
@@ -27,7 +27,7 @@ class CudaDriver : public Driver {
       : properties_(std::move(properties)),
         device_(fmt::format("cuda:{} {}", properties_.index, properties_.name)) {
     check(cudaSetDevice(properties_.index), "opening the GPU");
-    // Creates the context, without which nobody knows how much memory is free.
+    // Creates the context, because the free memory cannot be queried without one.
     cuda::check(cudaFree(nullptr), "opening the GPU", device_);
   }
 
@@ -135,7 +135,8 @@ class CudaDriver : public Driver {
   }
 
   void begin_capture(Stream stream) override {
-    // Relaxed: libraries load their kernels while they are captured, other threads go on.
+    // The mode is relaxed because libraries load their kernels during a capture and other threads
+    // keep running.
     call("starting a capture", cudaStreamBeginCapture, native(stream),
          cudaStreamCaptureModeRelaxed);
   }
@@ -147,7 +148,8 @@ class CudaDriver : public Driver {
     const cudaError_t error = cudaGraphInstantiate(&instance, graph, 0);
     cudaGraphDestroy(graph);
     check(error, "instantiating a captured call");
-    const cudaError_t uploaded = cudaGraphUpload(instance, native(stream));  // not at its first use
+    // Uploads the graph now instead of at its first use.
+    const cudaError_t uploaded = cudaGraphUpload(instance, native(stream));
     if (uploaded != cudaSuccess) cudaGraphExecDestroy(instance);
     check(uploaded, "uploading a captured call");
     return {instance};
@@ -160,10 +162,10 @@ class CudaDriver : public Driver {
   void destroy(Graph graph) noexcept override { cudaGraphExecDestroy(native(graph)); }
 
  private:
-  /// CUDA's current device is the thread's own; setting the same one again costs nanoseconds.
+  /// CUDA's current device belongs to the thread; setting the same device again costs nanoseconds.
   void activate() { check(cudaSetDevice(properties_.index), "using the GPU"); }
 
-  /// Calls a function of CUDA for this device.
+  /// Calls a CUDA function for this device.
   template <typename... Parameters>
   void call(std::string_view what, cudaError_t (*function)(Parameters...),
             std::type_identity_t<Parameters>... arguments) {
@@ -183,7 +185,8 @@ class CudaDriver : public Driver {
     return {event};
   }
 
-  /// Not only allocations may lack memory: graphs and kernels that are loaded take some.
+  /// Allocations are not the only calls that may run out of memory: graphs and kernels need some
+  /// when they are loaded.
   void check(cudaError_t error, std::string_view what) const {
     if (error == cudaErrorMemoryAllocation) out_of_memory(what);
     cuda::check(error, what, device_);
@@ -275,7 +278,7 @@ std::string remedy_for(cudaError_t error) {
 
 void check(cudaError_t error, std::string_view what, std::string_view device) {
   if (error == cudaSuccess) return;
-  cudaGetLastError();  // an error that is not sticky is not to meet the next call
+  cudaGetLastError();  // Clears a non-sticky error, so that the next call does not report it.
   throw RunError(fmt::format("{} failed on {}: {}", what, device, words_of(error)),
                  remedy_for(error));
 }

@@ -1,6 +1,6 @@
-// All of CUDA's runtime that the backend calls, behind one interface, with owners of what a driver
-// hands out: driver.cpp is the real one, and tests have one that records the calls and computes on
-// the CPU. No CUDA header is needed here.
+// An interface to every CUDA runtime function that the backend calls, with owners for the handles
+// that a driver returns. driver.cpp is the real driver; tests have one that records the calls and
+// computes on the CPU. This file needs no CUDA header.
 #pragma once
 
 #include <cstddef>
@@ -13,14 +13,14 @@
 
 namespace flow::cuda {
 
-// Handles of the driver; whoever creates one destroys it.
+// Handles of the driver. The code that creates a handle destroys it.
 struct Stream {
   void* handle = nullptr;
 };
 struct Event {
   void* handle = nullptr;
 };
-struct Graph {  // instantiated
+struct Graph {  // an instantiated graph
   void* handle = nullptr;
 };
 
@@ -28,21 +28,21 @@ struct Extent {
   unsigned x = 1, y = 1, z = 1;
 };
 
-/// Rows of bytes that do not lie together where they go to.
+/// Rows of bytes that are contiguous at the source but not at the target.
 struct RowCopy {
-  size_t rows = 1, bytes = 0;  // bytes: of a row
-  size_t distance = 0;         // from one row to the next at the target
+  size_t rows = 1, bytes = 0;  // the number of rows, and the bytes of one row
+  size_t distance = 0;         // bytes from one row to the next at the target
 };
 
-/// One kernel launch. `launch.h` makes them.
+/// One kernel launch, created by `launch.h`.
 struct KernelCall {
   const char* name;
   const void* function;
   Extent grid, block;
-  size_t shared_bytes = 0;  // dynamic
+  size_t shared_bytes = 0;  // dynamic shared memory
   std::span<void*> arguments;
   std::span<const size_t> sizes;  // bytes of each argument
-  /// One thread of the kernel as a plain call; set only where kernels are compiled for the CPU.
+  /// Runs one thread of the kernel as a plain call. Only set if kernels are compiled for the CPU.
   void (*run_thread)(const void* function, void** arguments) = nullptr;
 };
 
@@ -52,13 +52,13 @@ struct DeviceProperties {
   int index = 0;
   int major = 0, minor = 0;  // compute capability
   int multiprocessors = 0;
-  std::string driver_version, runtime_version;  // of CUDA: "13.0"
+  std::string driver_version, runtime_version;  // CUDA versions such as "13.0"
   size_t memory = 0;                            // bytes
   size_t shared_per_block = 0;                  // bytes, with opt-in
 };
 
-/// One device. Calls that fail throw RunError with CUDA's words. A stream runs in order; all but
-/// the calls that allocate, destroy or synchronize may be captured.
+/// One device. A call that fails throws RunError with CUDA's message. The work in a stream runs in
+/// order. All calls may be captured except those that allocate, destroy or synchronize.
 class Driver {
  public:
   virtual ~Driver() = default;
@@ -66,52 +66,55 @@ class Driver {
   virtual const DeviceProperties& properties() const = 0;
   virtual size_t free_memory() = 0;
 
-  /// Never null, 256-byte aligned; bytes > 0.
+  /// Returns memory that is never null and 256-byte aligned. REQUIRES: bytes > 0.
   virtual std::byte* allocate(size_t bytes) = 0;
   virtual void release(std::byte* memory) noexcept = 0;
-  /// Host memory that copies reach without staging.
+  /// Returns host memory that copies access without staging.
   virtual std::byte* allocate_pinned(size_t bytes) = 0;
   virtual void release_pinned(std::byte* memory) noexcept = 0;
 
   virtual Stream create_stream() = 0;
   virtual void destroy(Stream stream) noexcept = 0;
   virtual Event create_event() = 0;
-  /// One that keeps the time at which it was reached.
+  /// Returns an event that records the time at which it was reached.
   virtual Event create_timed_event() = 0;
   virtual void destroy(Event event) noexcept = 0;
 
-  /// Between host and device, or on the device: the addresses say which.
+  /// Copies between host and device, or within the device, depending on the addresses.
   virtual void copy(void* to, const void* from, size_t bytes, Stream stream) = 0;
-  /// The same, of rows that lie together where they come from.
+  /// Copies rows that are contiguous at the source, again between host and device or within the
+  /// device.
   virtual void copy_rows(void* to, const void* from, const RowCopy& copy, Stream stream) = 0;
   virtual void clear(void* memory, size_t bytes, Stream stream) = 0;
   virtual void launch(const KernelCall& call, Stream stream) = 0;
-  /// Loads the kernel without running it: CUDA loads others when they are first launched.
+  /// Loads the kernel without running it. CUDA otherwise loads a kernel at its first launch.
   virtual void load(const KernelCall& call) = 0;
 
   virtual void record(Event event, Stream stream) = 0;
-  /// Work put into `stream` later starts after `event`.
+  /// Makes work that is put into `stream` later start after `event`.
   virtual void wait(Stream stream, Event event) = 0;
-  /// Returns when all work before the event is done; throws what went wrong in it.
+  /// Returns when all work before the event is done. Throws if any of that work failed.
   virtual void synchronize(Event event) = 0;
   virtual void synchronize(Stream stream) = 0;
-  /// Is all work before the event done? Throws what went wrong in it.
+  /// Returns true if all work before the event is done. Throws if any of that work failed.
   virtual bool is_reached(Event event) = 0;
-  /// Between two timed events, both reached.
+  /// Returns the time between two timed events. REQUIRES: Both have been reached.
   virtual double milliseconds_between(Event first, Event second) = 0;
 
-  /// What is put into `stream` until end_capture is not run but becomes a graph.
+  /// Starts a capture: work that is put into `stream` until end_capture is not run but becomes a
+  /// graph.
   virtual void begin_capture(Stream stream) = 0;
   virtual Graph end_capture(Stream stream) = 0;
   virtual void launch(Graph graph, Stream stream) = 0;
   virtual void destroy(Graph graph) noexcept = 0;
 };
 
-inline constexpr size_t kAlignment = 256;  // bytes, of every buffer
+inline constexpr size_t kAlignment = 256;  // bytes, for every buffer
 
 inline size_t aligned(size_t bytes) { return round_up(bytes, kAlignment); }
 
-/// Gives the handle back when it goes. Empty at first; the driver outlives it.
+/// Owns a handle and gives it back to the driver when destroyed. It is empty at first. The driver
+/// outlives it.
 template <typename Handle, void (Driver::*kGiveBack)(Handle) noexcept>
 class Owned {
  public:

@@ -1,4 +1,4 @@
-// CUDA's errors as RunErrors that say what to do.
+// Turns CUDA's errors into RunErrors with remedies.
 #pragma once
 
 #include <cuda_runtime_api.h>
@@ -10,12 +10,12 @@
 
 namespace flow::cuda {
 
-/// "out of memory (cudaErrorMemoryAllocation)"
+/// Returns the text of an error, such as "out of memory (cudaErrorMemoryAllocation)".
 std::string words_of(cudaError_t error);
-/// What the user can do about it; empty where flow knows nothing.
+/// Returns a remedy for the user, or an empty string if there is no known remedy.
 std::string remedy_for(cudaError_t error);
 
-/// Throws where `error` is one: "`what` failed on `device`: CUDA's words".
+/// Throws "`what` failed on `device`: CUDA's message" if `error` is an error.
 void check(cudaError_t error, std::string_view what, std::string_view device);
 
 }  // namespace flow::cuda

@@ -1,4 +1,4 @@
-// Products by cuBLASLt: descriptors, the choice of an algorithm, the call.
+// Matrix products by cuBLASLt: their descriptors, the choice of an algorithm and the call.
 #include "runtime/cuda/libraries/cublas.h"
 
 #include <fmt/format.h>
@@ -22,14 +22,14 @@ void check(cublasStatus_t status, std::string_view what) {
   if (status != CUBLAS_STATUS_SUCCESS) throw error_of(status, what);
 }
 
-/// Does cuBLASLt lack what was asked for (an odd extent under an epilogue, say)? Nothing has failed
-/// then.
+/// Returns true if cuBLASLt does not support the request (for example, an odd extent with an
+/// epilogue). This is not a failure.
 bool is_refusal(cublasStatus_t status) {
   return status == CUBLAS_STATUS_NOT_SUPPORTED || status == CUBLAS_STATUS_INVALID_VALUE ||
          status == CUBLAS_STATUS_ARCH_MISMATCH;
 }
 
-/// The types that go with an operand's; a result has that of the scale.
+/// The types that belong to an operand type. A result has the type of the scale.
 struct Types {
   cudaDataType_t operand, scale;
   cublasComputeType_t compute;
@@ -38,7 +38,7 @@ struct Types {
 Types types_of(const MatmulSpec& spec) {
   switch (spec.dtype) {
     case DType::kFloat32:
-      // The plain compute type multiplies in float32; TF32 has its own.
+      // The plain compute type multiplies in float32; TF32 has a separate type.
       return {CUDA_R_32F, CUDA_R_32F,
               spec.math_mode.tf32 ? CUBLAS_COMPUTE_32F_FAST_TF32 : CUBLAS_COMPUTE_32F};
     case DType::kFloat64:
@@ -52,7 +52,7 @@ Types types_of(const MatmulSpec& spec) {
   }
 }
 
-/// Its A is our b, its B our a.
+/// Returns the epilogue. cuBLASLt's A is the spec's b, and its B is the spec's a.
 cublasLtEpilogue_t epilogue_of(const MatmulSpec& spec) {
   const auto [bias, relu] = spec.epilogue;
   switch (spec.aside) {
@@ -94,7 +94,7 @@ void set(const Descriptor<cublasLtMatmulPreference_t>& preference,
         "describing preferences");
 }
 
-/// Sums go where a bias would come from.
+/// Sums are stored at the address from which a bias would be read.
 void set_pointers(const Descriptor<cublasLtMatmulDesc_t>& desc, const MatmulSpec& spec,
                   const void* bias, const void* aside) {
   if (spec.epilogue.bias) set(desc, CUBLASLT_MATMUL_DESC_BIAS_POINTER, bias);
@@ -104,7 +104,8 @@ void set_pointers(const Descriptor<cublasLtMatmulDesc_t>& desc, const MatmulSpec
     set(desc, CUBLASLT_MATMUL_DESC_BIAS_POINTER, aside);
 }
 
-/// The row-major matrices at the end of `shape`, as column-major ones: transposed.
+/// Returns the layout of the row-major matrices in the last two axes of `shape`, seen as transposed
+/// column-major matrices.
 Descriptor<cublasLtMatrixLayout_t> layout_of(cudaDataType_t type, const Shape& shape) {
   const int rank = shape.rank();
   FLOW_CHECK(rank >= 2);
@@ -122,7 +123,8 @@ Descriptor<cublasLtMatrixLayout_t> layout_of(cudaDataType_t type, const Shape& s
 
 constexpr uint64_t kWorkspace = 32 << 20;  // bytes
 
-/// Sums of parts are made in the workspace, in one order, and not of rounded parts.
+/// Requires partial sums to be added in the workspace, in a fixed order and without being rounded
+/// before.
 Descriptor<cublasLtMatmulPreference_t> preference_of(const MatmulSpec& spec) {
   cublasLtMatmulPreference_t made = nullptr;
   check(cublasLtMatmulPreferenceCreate(&made), "describing preferences");
@@ -142,7 +144,7 @@ std::string text_of(const MatmulSpec& spec) {
                      spec.b.str(), spec.transpose_b ? " transposed" : "", name_of(spec.dtype));
 }
 
-/// "cuBLASLt algorithm 66"
+/// Returns the name of an algorithm, such as "cuBLASLt algorithm 66".
 std::string name_of_algorithm(const cublasLtMatmulAlgo_t& algorithm) {
   int32_t id = 0;
   size_t written = 0;
@@ -178,7 +180,7 @@ Cublas::Cublas() {
   handle_.reset(handle);
 }
 
-/// None where the library says that it cannot run it.
+/// Returns nothing if the library reports that it cannot run the algorithm.
 std::optional<Cublas::Algorithm> Cublas::check_algorithm(const ProductDescriptors& product,
                                                          const cublasLtMatmulAlgo_t& choice) const {
   cublasLtMatmulHeuristicResult_t checked = {};
@@ -190,7 +192,8 @@ std::optional<Cublas::Algorithm> Cublas::check_algorithm(const ProductDescriptor
   return Algorithm{choice, checked.workspaceSize};
 }
 
-/// The best algorithms that the library says it can run: its heuristic lists some that it cannot.
+/// Returns the best algorithms that the library reports it can run. Its heuristic also lists some
+/// that it cannot run.
 std::vector<Cublas::Algorithm> Cublas::choose(const ProductDescriptors& product,
                                               size_t most) const {
   constexpr int kMost = 8;
@@ -210,7 +213,7 @@ std::vector<Cublas::Algorithm> Cublas::choose(const ProductDescriptors& product,
 
 namespace {
 
-/// Algorithms are chosen for vectors that are aligned as any buffer is.
+/// Chooses algorithms for vectors with the alignment that every buffer has.
 std::shared_ptr<const ProductDescriptors> describe_aligned(const MatmulSpec& spec) {
   const auto product = std::make_shared<const ProductDescriptors>(describe(spec));
   const auto* aligned = reinterpret_cast<const void*>(256);
@@ -286,7 +289,7 @@ LibraryKernel Cublas::kernel_of(const MatmulSpec& spec,
 }
 
 std::string Cublas::version() {
-  const size_t version = cublasLtGetVersion();  // 130002
+  const size_t version = cublasLtGetVersion();  // such as 130002
   return fmt::format("{}.{}.{}", version / 10000, version % 10000 / 100, version % 100);
 }
 

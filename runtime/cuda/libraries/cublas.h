@@ -1,4 +1,4 @@
-// Products by cuBLASLt.
+// Matrix products by cuBLASLt.
 #pragma once
 
 #include <cublasLt.h>
@@ -25,8 +25,8 @@ struct DescriptorDeleter {
 template <typename T>
 using Descriptor = std::unique_ptr<std::remove_pointer_t<T>, DescriptorDeleter>;
 
-/// A spec in cuBLASLt's words. It knows column-major matrices, so it is told out^T = op(b)^T
-/// op(a)^T: the left matrix is b, the right one a. No device is needed.
+/// The cuBLASLt descriptors of a spec. cuBLASLt uses column-major matrices, so they describe out^T
+/// = op(b)^T op(a)^T: the left matrix is b and the right one is a. No device is needed.
 struct ProductDescriptors {
   Descriptor<cublasLtMatmulDesc_t> desc;
   Descriptor<cublasLtMatrixLayout_t> left, right, out;
@@ -34,17 +34,17 @@ struct ProductDescriptors {
 };
 ProductDescriptors describe(const MatmulSpec& spec);
 
-/// Chooses algorithms for the device that is current, now and in every use.
+/// Chooses algorithms for the current device, which must be the same one in every call.
 class Cublas {
  public:
   Cublas();
-  /// Or why no algorithm does what the spec says.
+  /// Returns a kernel, or the reason why no algorithm computes the spec.
   Expected<LibraryKernel> find(const MatmulSpec& spec);
-  /// As of Libraries. A plan is cuBLASLt's description of an algorithm.
+  /// These functions are as in Libraries. A plan is cuBLASLt's description of an algorithm.
   std::vector<LibraryKernel> candidates(const MatmulSpec& spec, size_t most);
   std::optional<LibraryKernel> restore(const MatmulSpec& spec, std::span<const uint8_t> plan);
   static std::string describe(const MatmulSpec& spec);
-  /// "13.0.2"
+  /// Returns the version, such as "13.0.2".
   static std::string version();
 
  private:

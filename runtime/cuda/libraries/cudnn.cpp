@@ -22,12 +22,13 @@ namespace graph = cudnn_frontend::graph;
 using Pass = ConvolutionSpec::Pass;
 using TensorRef = std::shared_ptr<graph::Tensor_attributes>;
 
-/// Of kept plans. It changes with what this file tells cuDNN: names, notes, workspaces.
+/// The format of cached plans. It changes whenever this file passes other names, notes or workspace
+/// limits to cuDNN.
 constexpr int kFormat = 5;
 
 constexpr size_t kUnlimited = std::numeric_limits<size_t>::max();
 
-/// The names of a graph's tensors: LibraryBuffers' members.
+/// The ids of a graph's tensors, which correspond to the members of LibraryBuffers.
 enum Uid : int64_t { kFirst = 1, kSecond, kBias, kOut };
 
 frontend::DataType_t data_type(DType dtype) {
@@ -45,7 +46,7 @@ frontend::DataType_t data_type(DType dtype) {
   }
 }
 
-/// Of the four axes of a tensor, in the spec's layout.
+/// Returns the strides of the four axes of a tensor in the spec's layout.
 std::vector<int64_t> strides_of(const ConvolutionSpec& spec, const Shape& shape) {
   const int64_t pixels = shape[2] * shape[3], image = shape[1] * pixels;
   if (spec.channels_last) return {image, 1, shape[3] * shape[1], shape[1]};
@@ -60,7 +61,7 @@ TensorRef add_tensor(graph::Graph& graph, const ConvolutionSpec& spec, Uid uid,
                           .set_stride(strides_of(spec, shape)));
 }
 
-/// What all three passes are told.
+/// Returns the attributes that all three passes share.
 template <typename Attributes>
 Attributes geometry(const ConvolutionSpec& spec) {
   return Attributes()
@@ -70,7 +71,8 @@ Attributes geometry(const ConvolutionSpec& spec) {
       .set_dilation(spec.dilation);
 }
 
-/// y = relu(conv(x, w) + bias), as the epilogue asks; intermediate values stay in registers.
+/// y = relu(conv(x, w) + bias), where the epilogue determines whether there is a bias and a relu.
+/// Intermediate values stay in registers.
 TensorRef add_forward(graph::Graph& graph, const ConvolutionSpec& spec) {
   const auto pointwise = [](frontend::PointwiseMode_t mode) {
     return graph::Pointwise_attributes().set_mode(mode);
@@ -86,7 +88,7 @@ TensorRef add_forward(graph::Graph& graph, const ConvolutionSpec& spec) {
     y = graph.pointwise(y, add_tensor(graph, spec, kBias, {1, spec.w[0], 1, 1}),
                         pointwise(frontend::PointwiseMode_t::ADD));
   }
-  if (spec.epilogue.relu) {  // it keeps NaN: the front end asks for CUDNN_PROPAGATE_NAN
+  if (spec.epilogue.relu) {  // it keeps NaN, because the front end requests CUDNN_PROPAGATE_NAN
     intermediate(y);
     y = graph.pointwise(y, pointwise(frontend::PointwiseMode_t::RELU_FWD));
   }
@@ -103,7 +105,7 @@ void add_operations(graph::Graph& graph, const ConvolutionSpec& spec) {
     result = graph.conv_dgrad(add_tensor(graph, spec, kFirst, spec.y),
                               add_tensor(graph, spec, kSecond, spec.w),
                               geometry<graph::Conv_dgrad_attributes>(spec));
-  else  // cuDNN takes dy before x
+  else  // cuDNN expects dy before x
     result = graph.conv_wgrad(add_tensor(graph, spec, kSecond, spec.y),
                               add_tensor(graph, spec, kFirst, spec.x),
                               geometry<graph::Conv_wgrad_attributes>(spec));
@@ -118,7 +120,8 @@ void add_operations(graph::Graph& graph, const AttentionSpec& spec) {
   AttentionGraph(spec).add_to(graph);
 }
 
-/// Leaves the engines that compute in the spec's precision, in its order and in its workspace.
+/// Keeps only the engines that comply with the spec's precision, its summation order and its
+/// workspace limit.
 template <typename Spec>
 void deselect_engines(graph::Graph& graph, const Spec& spec) {
   using Note = frontend::NumericalNote_t;
@@ -135,8 +138,9 @@ void deselect_engines(graph::Graph& graph, const Spec& spec) {
   graph.deselect_workspace_greater_than(static_cast<int64_t>(std::min(spec.most_workspace, kMost)));
 }
 
-/// The engine that was chosen and its knobs, as cuDNN names them: "eng62_k2=1, tensor cores". The
-/// graph has its plan; from now on it chooses no other.
+/// Returns the chosen engine and its knobs in cuDNN's notation, such as "eng62_k2=1, tensor cores".
+/// REQUIRES: The graph already has its plan, because this function prevents it from choosing
+/// another one.
 std::string name_engine(graph::Graph& graph) {
   std::string chosen, name;
   if (graph.get_plan_name(chosen).is_bad()) return "an engine without a name";
@@ -170,7 +174,7 @@ std::string details_of(const AttentionSpec& spec) {
   return fmt::format("scale {}, logarithms of sums {}", spec.scale, spec.log_sums);
 }
 
-/// All that a plan depends on but the device.
+/// Describes everything that a plan depends on except the device.
 template <typename Spec>
 std::string description_of(const Spec& spec) {
   return fmt::format("{}, {}, tf32 {}, any order {}{}; format {}, cuDNN {}, front end {}",
@@ -181,7 +185,7 @@ std::string description_of(const Spec& spec) {
                      kFormat, Cudnn::version(), CUDNN_FRONTEND_VERSION);
 }
 
-/// cuDNN's JSON of a device that is here.
+/// Writes cuDNN's JSON of an available device to `text`.
 frontend::error_t serialize_device(int device, std::vector<uint8_t>& text) {
   frontend::DeviceProperties properties;
   properties.set_device_id(device);
@@ -189,14 +193,14 @@ frontend::error_t serialize_device(int device, std::vector<uint8_t>& text) {
   return status.is_good() ? properties.serialize(text) : status;
 }
 
-/// The compute capability that cuDNN's JSON of a device states: 90 for 9.0.
+/// Returns the compute capability that cuDNN's JSON of a device states, such as 90 for 9.0.
 int32_t sm_version_of(const std::string& device) {
   const json properties = json::parse(device, nullptr, false);
   return properties.is_object() ? properties.value("deviceVer", 0) / 10 : 0;
 }
 
-/// Engines that are compiled at run time cost a second, so convolutions use them last. Attention
-/// has hardly any others.
+/// Compiling an engine at run time takes a second, so convolutions use compiled engines last.
+/// Attention has hardly any other engines.
 constexpr bool prefers_compiled_engines(const ConvolutionSpec&) { return false; }
 constexpr bool prefers_compiled_engines(const AttentionSpec&) { return true; }
 
@@ -208,7 +212,7 @@ RunError no_engine(const ConvolutionSpec& spec, const std::string& refusal) {
                       : "");
 }
 
-/// Shorter, since it stands beside the name of the kernel that is used instead.
+/// This message is shorter, because it appears next to the name of the kernel that is used instead.
 RunError no_engine(const AttentionSpec&, const std::string& refusal) {
   return RunError(fmt::format("cuDNN {}: {}", Cudnn::version(), refusal));
 }
@@ -225,14 +229,15 @@ void set_stream(cudnnHandle_t handle, Stream stream) {
 class Cudnn::Planner {
  public:
   struct Plan {
-    std::shared_ptr<graph::Graph> graph;  // built
+    std::shared_ptr<graph::Graph> graph;  // already built
     std::string engine;
 
     size_t workspace() const { return static_cast<size_t>(graph->get_workspace_size()); }
   };
 
   Planner(int device, PlanCache cache) {
-    // Plans are kept by what a device is; without that they are chosen anew in every run.
+    // Plans are cached under the device's description. Without one, they are chosen again in every
+    // run.
     if (std::vector<uint8_t> text; serialize_device(device, text).is_good()) {
       device_.assign(text.begin(), text.end());
       cache_ = std::move(cache);
@@ -283,7 +288,7 @@ class Cudnn::Planner {
   LibraryKernel kernel_of(const ConvolutionSpec& spec, const Plan& plan) const;
   AttentionKernel kernel_of(const AttentionSpec& spec, const Plan& plan) const;
 
-  /// The first plans in cuDNN's order, each once and in a graph of its own.
+  /// Returns the first plans in cuDNN's order. Each occurs once and has a separate graph.
   template <typename Spec>
   std::vector<Plan> first_plans(const Spec& spec, size_t most) const {
     std::vector<Plan> plans;
@@ -295,7 +300,7 @@ class Cudnn::Planner {
         if (!query_allowed(*graph, spec, compiled).is_good()) break;
         count = graph->get_execution_plan_count();
         if (i >= count || graph->build_plan_at_index(i).is_bad()) continue;
-        const std::string engine = name_engine(*graph);  // both lists may have it
+        const std::string engine = name_engine(*graph);  // both lists may contain it
         if (std::ranges::find(plans, engine, &Plan::engine) == plans.end())
           plans.push_back(Plan{graph, engine});
       }
@@ -304,12 +309,13 @@ class Cudnn::Planner {
     return plans;
   }
 
-  /// The engine, a zero, cuDNN's text. Empty where cuDNN does not give it.
+  /// Returns the engine, a zero byte and cuDNN's text of the plan, or nothing if cuDNN does not
+  /// provide the text.
   static std::vector<uint8_t> text_of(const Plan& plan) {
     std::vector<uint8_t> text(plan.engine.begin(), plan.engine.end()), graph;
     try {
       if (plan.graph->serialize(graph, false).is_bad()) return {};
-    } catch (const std::exception&) {  // of its JSON
+    } catch (const std::exception&) {  // thrown by its JSON library
       return {};
     }
     text.push_back(0);
@@ -317,8 +323,8 @@ class Cudnn::Planner {
     return text;
   }
 
-  /// The best plan, where its workspace is not too large. So most jobs share a kept one, however
-  /// much memory they leave.
+  /// Returns the best plan if its workspace is not too large. Most jobs can therefore share a
+  /// cached plan, regardless of how much memory they leave for workspaces.
   template <typename Spec>
   Expected<Plan> plan(const Spec& spec) const {
     Spec unlimited = spec;
@@ -365,8 +371,8 @@ class Cudnn::Planner {
     if (!text.empty()) cache_.store(key, text);
   }
 
-  /// Of the graph, the engines that a spec allows. `compiled`: those that are compiled at run time,
-  /// too.
+  /// Queries the engines of the graph that a spec allows. `compiled` also allows those that are
+  /// compiled at run time.
   template <typename Spec>
   frontend::error_t query_allowed(graph::Graph& graph, const Spec& spec, bool compiled) const {
     const frontend::error_t status = query(graph);
@@ -376,7 +382,7 @@ class Cudnn::Planner {
     return status;
   }
 
-  /// None where cuDNN does not take the text: it may be another build's.
+  /// Returns nothing if cuDNN does not accept the text, which may come from another build.
   std::optional<Plan> reload(std::span<const uint8_t> kept) const {
     const auto end = std::ranges::find(kept, 0);
     if (end == kept.end()) return {};
@@ -388,7 +394,7 @@ class Cudnn::Planner {
                                            ? graph->deserialize(text)
                                            : graph->deserialize(handle(), text, false, false);
       if (status.is_good()) return Plan{graph, std::string(kept.begin(), end)};
-    } catch (const std::exception&) {  // of its JSON
+    } catch (const std::exception&) {  // thrown by its JSON library
     }
     return {};
   }
@@ -406,7 +412,7 @@ class Cudnn::Planner {
     return graph;
   }
 
-  /// Asks for the engines, best first, then those that always work.
+  /// Queries the engines: the best ones first, then those that always work.
   frontend::error_t query(graph::Graph& graph) const {
     frontend::error_t status = graph.validate();
     if (status.is_good())
@@ -419,10 +425,10 @@ class Cudnn::Planner {
   }
 
   PlanCache cache_;
-  std::string device_;  // cuDNN's JSON of it
+  std::string device_;  // cuDNN's JSON of the device
   std::unique_ptr<cudnnContext, decltype(&destroy_handle)> handle_{nullptr, &destroy_handle};
   std::shared_ptr<frontend::DeviceProperties> absent_device_;
-  mutable std::map<std::string, Expected<Plan>> plans_;  // of equal steps, by key
+  mutable std::map<std::string, Expected<Plan>> plans_;  // plans by key, shared by equal steps
 };
 
 Cudnn::Cudnn(int device, PlanCache cache)

@@ -12,23 +12,24 @@
 
 namespace flow::cuda {
 
-/// Chooses cuDNN's plans, within the spec's math mode. A kept plan is for one device, as
-/// cuDNN describes it, and one version of cuDNN.
+/// Chooses cuDNN's plans within the spec's math mode. A cached plan is valid for one device, as
+/// cuDNN describes it, and for one version of cuDNN.
 class Cudnn {
  public:
-  /// For a device, which is current now and in every use.
+  /// Opens cuDNN for a device, which must be current now and in every call.
   explicit Cudnn(int device, PlanCache cache = {});
-  /// For a device that need not be here, by cuDNN's JSON of its properties: plans are made for it,
-  /// none can run. RunError where cuDNN refuses the text.
+  /// Plans for a device that need not be present, described by cuDNN's JSON of its properties.
+  /// Plans can be created but not run. Throws RunError if cuDNN rejects the description.
   explicit Cudnn(std::string description, PlanCache cache = {});
   ~Cudnn();
 
-  /// Or why no engine does what the spec says. The kernel's name has the engine and its knobs, as
-  /// cuDNN names them, and whether it uses tensor cores: "cuDNN eng44_k2=2_k18=0, tensor cores".
+  /// Returns a kernel, or the reason why no engine computes the spec. The kernel's name contains
+  /// the engine and its knobs in cuDNN's notation, and whether it uses tensor cores: "cuDNN
+  /// eng44_k2=2_k18=0, tensor cores".
   Expected<LibraryKernel> find(const ConvolutionSpec& spec);
   Expected<AttentionKernel> find(const AttentionSpec& spec);
 
-  // As of Libraries.
+  // These functions are as in Libraries.
   std::vector<LibraryKernel> candidates(const ConvolutionSpec& spec, size_t most);
   std::vector<AttentionKernel> candidates(const AttentionSpec& spec, size_t most);
   std::optional<LibraryKernel> restore(const ConvolutionSpec& spec, std::span<const uint8_t> plan);
@@ -36,9 +37,9 @@ class Cudnn {
   static std::string describe(const ConvolutionSpec& spec);
   static std::string describe(const AttentionSpec& spec);
 
-  /// cuDNN's JSON of a device that is here.
+  /// Returns cuDNN's JSON of an available device.
   static std::string describe(int device);
-  /// "9.19.0"
+  /// Returns the version, such as "9.19.0".
   static std::string version();
 
  private:

@@ -1,5 +1,5 @@
-// Attention as a graph of NVIDIA's C++ front end. cudnn.cpp alone includes it, since compiling the
-// front end takes half a minute.
+// Attention as a graph of NVIDIA's C++ front end. Only cudnn.cpp includes this file, because
+// compiling the front end takes half a minute.
 #pragma once
 
 #include <cudnn_frontend.h>
@@ -14,7 +14,7 @@
 
 namespace flow::cuda {
 
-/// Builds the graph of a spec. Its tensors are named as AttentionBuffers' members are.
+/// Builds the graph of a spec. Its tensors have the names of the members of AttentionBuffers.
 class AttentionGraph {
  public:
   explicit AttentionGraph(const AttentionSpec& spec) : spec_(spec) {}
@@ -45,7 +45,7 @@ class AttentionGraph {
     mark_output(results[2], kDvalue, spec_.value);
   }
 
-  /// Where a call finds the graph's tensors.
+  /// Returns the addresses of the graph's tensors in a call.
   static std::unordered_map<int64_t, void*> addresses(const AttentionBuffers& buffers) {
     const auto address = [](const std::byte* memory) {
       return static_cast<void*>(const_cast<std::byte*>(memory));
@@ -107,12 +107,13 @@ class AttentionGraph {
     tensor->set_output(true).set_uid(uid).set_dim(shape.extents()).set_stride(strides(shape));
   }
 
-  /// What both passes are given.
+  /// Returns the attributes that both passes share.
   template <typename Attributes>
   Attributes configure(cudnn_frontend::graph::Graph& graph) const {
     Attributes attributes;
     attributes.set_attn_scale(static_cast<float>(spec_.scale));
-    // Of the dtype of the graph: cuDNN's kernels would read any other one as that.
+    // The bias has the dtype of the graph, because cuDNN's kernels would interpret any other dtype
+    // as that one.
     if (spec_.bias) attributes.set_bias(input(graph, kBias, *spec_.bias));
     if (spec_.lengths)
       attributes.set_padding_mask(true)
@@ -124,7 +125,7 @@ class AttentionGraph {
                                       ? cudnn_frontend::DiagonalAlignment_t::BOTTOM_RIGHT
                                       : cudnn_frontend::DiagonalAlignment_t::TOP_LEFT)
           .set_diagonal_band_right_bound(0);
-    // The front end keeps keys where key + bound > query.
+    // The front end keeps the keys for which key + bound > query.
     if (spec_.window > 0) attributes.set_diagonal_band_left_bound(static_cast<int>(spec_.window));
     return attributes;
   }

@@ -1,4 +1,4 @@
-// Descriptors of recurrent layers, and the calls.
+// The descriptors of recurrent layers and the calls that run them.
 #include "runtime/cuda/libraries/cudnn_recurrent.h"
 
 #include <cudnn_adv.h>
@@ -59,7 +59,7 @@ cudnnForwardMode_t forward_mode_of(const RecurrentSpec& spec) {
   return trains ? CUDNN_FWD_MODE_TRAINING : CUDNN_FWD_MODE_INFERENCE;
 }
 
-/// A spec in cuDNN's words.
+/// The cuDNN descriptors of a spec.
 struct Descriptors {
   RecurrentDescriptor<cudnnDropoutDescriptor_t> dropout = create(cudnnCreateDropoutDescriptor);
   RecurrentDescriptor<cudnnRNNDescriptor_t> layer = create(cudnnCreateRNNDescriptor);
@@ -97,11 +97,11 @@ struct Descriptors {
   }
 };
 
-/// One weight matrix or bias of a gate.
+/// A weight matrix or bias of one gate.
 struct FoundWeights {
   bool exists;
   size_t offset, bytes;
-  bool in_order;  // in C order
+  bool in_order;  // true if the elements are in C order
 };
 
 FoundWeights weights_at(cudnnTensorDescriptor_t descriptor, const void* address,
@@ -126,10 +126,12 @@ FoundWeights weights_at(cudnnTensorDescriptor_t descriptor, const void* address,
   return found;
 }
 
-/// Where cuDNN keeps the weights and biases of each gate: first those of x, then those of h.
+/// Returns where cuDNN stores the weights and biases of each gate: first those of x, then those of
+/// h.
 std::optional<std::vector<WeightPart>> layout_of(cudnnHandle_t handle, const RecurrentSpec& spec,
                                                  const Descriptors& descriptors, size_t bytes) {
-  // cuDNN adds offsets to the buffer's address, and marks what does not exist with a null one.
+  // cuDNN adds offsets to this address of the buffer, and returns a null address for a tensor that
+  // does not exist.
   const auto* const base = reinterpret_cast<const std::byte*>(uintptr_t{1} << 20);
   const auto matrix = create(cudnnCreateTensorDescriptor),
              bias = create(cudnnCreateTensorDescriptor);
@@ -162,7 +164,7 @@ std::optional<std::vector<WeightPart>> layout_of(cudnnHandle_t handle, const Rec
   return parts;
 }
 
-/// Everything that calls of a kernel use.
+/// All the data that the calls of a kernel use.
 struct Layer {
   cudnnHandle_t handle;
   RecurrentSpec spec;
@@ -214,7 +216,7 @@ bool fits(const RecurrentSpec& spec) {
   return rows * std::max(inputs, gates) <= kMost && gates * (inputs + states) <= kMost;
 }
 
-/// Does the environment ask for buffers of one size, as in ":4096:2"?
+/// Returns true if the environment requests buffers of one size, as in ":4096:2".
 bool has_one_size_of_buffers() {
   const char* text = std::getenv(kBuffers);
   return text && std::ranges::count(std::string_view(text), ':') == 2;

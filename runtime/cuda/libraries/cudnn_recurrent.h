@@ -1,4 +1,4 @@
-// Recurrent layers by cuDNN's RNN calls, which its graph API lacks.
+// Recurrent layers by cuDNN's RNN functions, because its graph API does not support them.
 #pragma once
 
 #include <cudnn.h>
@@ -26,17 +26,18 @@ struct RecurrentDeleter {
 template <typename T>
 using RecurrentDescriptor = std::unique_ptr<std::remove_pointer_t<T>, RecurrentDeleter>;
 
-/// Layers with cuDNN's standard algorithm, for the device that is current in every use.
+/// Computes layers with cuDNN's standard algorithm, on the device that is current in every call.
 class CudnnRecurrent {
  public:
-  /// Or why cuDNN does not compute the layer. Its kernels do not outlive this.
+  /// Returns a kernel, or the reason why cuDNN does not compute the layer. This object must outlive
+  /// the kernel.
   Expected<RecurrentKernel> find(const RecurrentSpec& spec);
 
-  /// cuDNN multiplies by cuBLAS in several streams. With buffers of two sizes, as by default, the
-  /// buffer that is free decides which kernel runs, and results differ from run to run (cuBLAS
-  /// documentation, "Results Reproducibility"; cuDNN release notes, "Limitations"). This asks for
-  /// buffers of one size in the environment, where the user has not asked for any. Before the first
-  /// use of cuBLAS.
+  /// Makes results reproducible. cuDNN multiplies by cuBLAS in several streams. With buffers of two
+  /// sizes, which is the default, the buffer that is free decides which kernel runs, and results
+  /// differ from run to run (cuBLAS documentation, "Results Reproducibility"; cuDNN release notes,
+  /// "Limitations"). This function requests buffers of one size in an environment variable, unless
+  /// the user has set it. REQUIRES: Called before the first use of cuBLAS.
   static void make_reproducible();
 
  private:

@@ -1,4 +1,4 @@
-// Opens NCCL, and calls it without blocking: every wait ends when a rank fails.
+// Opens NCCL and calls it without blocking. Every wait ends when a rank fails.
 #include "runtime/cuda/libraries/nccl.h"
 
 #include <dlfcn.h>
@@ -19,7 +19,7 @@ namespace flow::cuda {
 namespace {
 
 constexpr const char* kNccl = "libnccl.so.2";
-constexpr int kOldest = 21400;  // the first one with calls that do not block
+constexpr int kOldest = 21400;  // the first version with non-blocking calls
 constexpr const char* kInstall =
     "install NCCL (package libnccl2, or the Python package nvidia-nccl-cu13), or add its directory "
     "to LD_LIBRARY_PATH; or use one GPU";
@@ -28,7 +28,8 @@ constexpr const char* kInstall =
   throw RequestError(fmt::format("several GPUs require NCCL; {}", found), kInstall);
 }
 
-/// As the loader finds it, else from where NVIDIA's libraries may be.
+/// Opens the library that the loader finds, or else the one in the usual folders of NVIDIA's
+/// libraries.
 void* open_library() {
   if (void* handle = ::dlopen(kNccl, RTLD_NOW | RTLD_LOCAL)) return handle;
   const std::string said = ::dlerror();
@@ -39,7 +40,7 @@ void* open_library() {
   refuse(fmt::format("cannot load {}: {}", kNccl, said));
 }
 
-/// 22803 -> "2.28.3"
+/// Formats a version: 22803 -> "2.28.3".
 std::string nccl_version_text(int version) {
   return fmt::format("{}.{}.{}", version / 10000, version / 100 % 100, version % 100);
 }
@@ -81,7 +82,8 @@ class NcclLibrary {
   NcclCalls calls_{};
 };
 
-/// Calls `done` until it is true, as long as all ranks live, and lets other threads run meanwhile.
+/// Calls `done` until it returns true, as long as all ranks are alive, and lets other threads run
+/// meanwhile.
 template <typename Done>
 void poll(exec::Collectives& ranks, Done done) {
   using Clock = std::chrono::steady_clock;
@@ -134,7 +136,7 @@ void Communicator::transfer(std::span<const Transfer> sends, std::span<const Tra
   settle(put_result == NcclResult::kSuccess ? ended : put_result, kWhat);
 }
 
-/// Within a group, which the caller ends whatever comes of this.
+/// Enqueues the transfers within a group, which the caller ends regardless of the result.
 NcclResult Communicator::put(std::span<const Transfer> sends, std::span<const Transfer> receives,
                              Stream stream) {
   const auto goes_on = [](NcclResult result) {
@@ -150,7 +152,7 @@ NcclResult Communicator::put(std::span<const Transfer> sends, std::span<const Tr
   return goes_on(result) ? NcclResult::kSuccess : result;
 }
 
-/// A call that does not block is complete when its communicator says so.
+/// A non-blocking call is complete when its communicator reports so.
 void Communicator::settle(NcclResult result, const char* what) {
   if (result == NcclResult::kInProgress)
     poll(ranks_, [&] {
@@ -163,7 +165,7 @@ void Communicator::settle(NcclResult result, const char* what) {
 void Communicator::require(NcclResult result, const char* what) {
   if (result == NcclResult::kSuccess) return;
   abort();
-  ranks_.require_alive();  // the failure of another rank is the cause
+  ranks_.require_alive();  // if another rank failed, that failure is the cause
   throw RunError(fmt::format("{} failed: {}", what, nccl_.get_error_string(result)),
                  "NCCL_DEBUG=WARN makes NCCL print the reason");
 }
@@ -178,7 +180,8 @@ void Communicator::check() {
   if (comm_) require(asynchronous_result(), "a call on several GPUs");
 }
 
-/// An error is looked for behind the event, too: kernels of an aborted communicator just end.
+/// Checks for an error even after the event is reached, because the kernels of an aborted
+/// communicator simply end.
 void Communicator::wait(Event event) {
   poll(ranks_, [&] {
     const bool reached = driver_.is_reached(event);
@@ -187,8 +190,9 @@ void Communicator::wait(Event event) {
   });
 }
 
-/// In place of ncclCommDestroy, which waits for all ranks of the host. They may still wait for an
-/// order of rank 0. A call ends when it is complete on all ranks, so that nothing is lost.
+/// Replaces ncclCommDestroy, which waits for all ranks of the host, although they may still be
+/// waiting for an order from rank 0. Nothing is lost, because a call ends only when it is complete
+/// on all ranks.
 void Communicator::abort() noexcept {
   if (comm_) nccl_.comm_abort(std::exchange(comm_, nullptr));
 }

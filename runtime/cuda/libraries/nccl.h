@@ -1,5 +1,6 @@
-// NCCL moves bytes between GPUs. What flow calls of it is declared here, since the library is
-// opened only where a run has several GPUs, and systems ship it without headers.
+// The parts of NCCL, which moves bytes between GPUs, that flow calls. They are declared here
+// because the library is opened only if a run uses several GPUs, and some systems ship it without
+// headers.
 #pragma once
 
 #include <climits>
@@ -12,7 +13,7 @@
 
 namespace flow::cuda {
 
-/// ncclResult_t, as far as flow or its tests name results.
+/// The values of ncclResult_t that flow or its tests use.
 enum class NcclResult : int {
   kSuccess = 0,
   kSystemError = 2,
@@ -21,23 +22,23 @@ enum class NcclResult : int {
   kInProgress = 7
 };
 
-struct NcclComm;  // NCCL's own
+struct NcclComm;  // defined by NCCL
 
 struct NcclId {  // ncclUniqueId
   char bytes[128];
 };
 
-/// ncclConfig_t of NCCL 2.14: newer versions use their defaults for what this one lacks.
+/// ncclConfig_t of NCCL 2.14. Newer versions use their defaults for options that it lacks.
 struct NcclConfig {
   size_t size = sizeof(NcclConfig);
   unsigned magic = 0xcafebeef, version = 21400;
   int blocking = 0;
-  int unset = INT_MIN;  // the next option of newer versions
+  int unset = INT_MIN;  // the next option in newer versions
 };
 
 constexpr int kNcclBytes = 1;  // ncclUint8
 
-/// Streams are cudaStream_t.
+/// The functions of NCCL. Streams are of type cudaStream_t.
 struct NcclCalls {
   NcclResult (*get_version)(int* version);
   NcclResult (*get_unique_id)(NcclId* id);
@@ -54,38 +55,38 @@ struct NcclCalls {
   const char* (*get_error_string)(NcclResult result);
 };
 
-/// Opens libnccl.so.2, which stays open until the process ends. RequestError where it is missing or
-/// too old.
+/// Opens libnccl.so.2, which stays open until the process ends. Throws RequestError if the library
+/// is missing or too old.
 const NcclCalls& open_nccl();
 
-/// Connects the GPUs of all ranks, one a rank. What fails is a RunError with NCCL's text; it ends
-/// the communicator, on this rank and on those that wait for it.
+/// Connects the GPUs of all ranks; each rank has one GPU. A failure is a RunError with NCCL's
+/// message. It ends the communicator on this rank and on the ranks that wait for it.
 class Communicator {
  public:
-  /// On the device, to or from another rank.
+  /// A block of device memory that is sent to or received from another rank.
   struct Transfer {
     std::byte* memory;
     size_t bytes;
     int peer;
   };
 
-  /// All of these outlive it.
+  /// All arguments outlive the communicator.
   Communicator(const NcclCalls& nccl, Driver& driver, exec::Collectives& ranks);
   Communicator(const Communicator&) = delete;
   Communicator& operator=(const Communicator&) = delete;
   ~Communicator() { abort(); }
 
-  /// Of NCCL: "2.28.3"
+  /// Returns the version of NCCL, such as "2.28.3".
   std::string version() const;
 
-  /// All ranks together, before the first transfer; later calls do nothing. REQUIRES: this thread
-  /// used the driver last.
+  /// Connects the ranks. All ranks call it before the first transfer; later calls do nothing.
+  /// REQUIRES: The driver is the last one that this thread used.
   void connect();
-  /// Puts transfers into the stream. All ranks put the ones that belong together in one order.
+  /// Puts transfers into the stream. All ranks must put matching transfers in the same order.
   void transfer(std::span<const Transfer> sends, std::span<const Transfer> receives, Stream stream);
   /// Returns when all work before the event is done.
   void wait(Event event);
-  /// What is under way ends without a result. Afterwards nothing can be transferred.
+  /// Ends pending work without a result. No transfer is possible afterwards.
   void abort() noexcept;
 
  private:

@@ -53,7 +53,7 @@ class NvidiaLibraries : public Libraries {
   }
 
  private:
-  /// The libraries work for the device that is the thread's current one.
+  /// Makes the device the thread's current one, because the libraries work for that device.
   void activate() { cuda::check(cudaSetDevice(device().index), "using the GPU", device().name); }
   Cublas& cublas() {
     activate();

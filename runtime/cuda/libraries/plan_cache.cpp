@@ -1,5 +1,5 @@
-// A plan's file holds the checksum of what follows, 16 hex digits; the key; a zero; the plan.
-// Choices by key lie in two folders.
+// Reads and writes the files of plans and choices. A file contains a checksum of the rest in 16 hex
+// digits, the key, a zero byte and the plan. Choices are stored in two folders.
 #include "runtime/cuda/libraries/plan_cache.h"
 
 #include <fmt/format.h>
@@ -69,7 +69,7 @@ void PlanCache::store(std::string_view key, std::span<const uint8_t> plan) const
     make_folders(folder_);
     make_room();
     write_text_atomically(path_of(key), digest(text) + text);
-  } catch (const std::exception&) {  // the next run asks again
+  } catch (const std::exception&) {  // the next run queries the library again
   }
 }
 

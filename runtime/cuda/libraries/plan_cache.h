@@ -1,6 +1,6 @@
-// Plans of a library kept on disk from run to run: choosing one asks its heuristics, which takes a
-// tenth of a second and more in a new process. Which algorithms were chosen by time is kept
-// likewise.
+// Caches a library's plans on disk from run to run, because choosing one queries the library's
+// heuristics, which takes a tenth of a second or more in a new process. Choices among algorithms
+// that were made by measuring time are cached in the same way.
 #pragma once
 
 #include <cstddef>
@@ -16,20 +16,21 @@
 
 namespace flow::cuda {
 
-/// A file for each key. What cannot be kept, or was changed since, is as if it had never been.
-/// Where there are `most` plans the oldest quarter goes.
+/// A folder with a file for each key. A plan that could not be stored, or whose file has changed,
+/// counts as missing. When there are `most` plans, the oldest quarter is deleted.
 class PlanCache {
  public:
-  /// Keeps nothing.
+  /// Stores nothing.
   PlanCache() = default;
   explicit PlanCache(fs::path folder, size_t most = 1000)
       : folder_(std::move(folder)), most_(most) {}
-  /// $XDG_CACHE_HOME/flow/NAME, or ~/.cache/flow/NAME; keeps nothing where neither is known.
+  /// Returns the cache in $XDG_CACHE_HOME/flow/NAME or ~/.cache/flow/NAME. It stores nothing if
+  /// neither folder is known.
   static PlanCache of_user(std::string_view name);
 
   std::optional<std::vector<uint8_t>> find(std::string_view key) const noexcept;
   void store(std::string_view key, std::span<const uint8_t> plan) const noexcept;
-  /// Is there a file for the key that `find` does not take?
+  /// Returns true if there is a file for the key that `find` rejects.
   bool is_damaged(std::string_view key) const noexcept;
   fs::path path_of(std::string_view key) const;
 
@@ -40,17 +41,17 @@ class PlanCache {
   size_t most_ = 0;
 };
 
-/// Choices of a run, and of all runs of a user. Those of the run come first and stay: so it
-/// computes the same when it is resumed, whatever became of the others.
+/// The choices of a run and of all runs of a user. The run's choices take precedence and are kept,
+/// so that a resumed run computes the same results regardless of the user's other choices.
 class Choices {
  public:
-  /// `device`: what a choice depends on besides its key: the device, its driver, the libraries.
-  /// `say`: remarks; may be empty.
+  /// `device` describes what a choice depends on besides its key: the device, its driver and the
+  /// libraries. `say` receives remarks and may be empty.
   Choices(PlanCache run, PlanCache user, std::string device,
           std::function<void(const std::string&)> say);
 
   std::optional<std::vector<uint8_t>> find(const std::string& key) const;
-  /// What was not measured is kept for the run only.
+  /// Stores a choice. If it was not measured, it is stored for the run only.
   void store(const std::string& key, std::span<const uint8_t> choice, bool measured) const;
 
  private:

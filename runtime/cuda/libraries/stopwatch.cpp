@@ -1,4 +1,4 @@
-// Events around repeated work.
+// Measures repeated work with events.
 #include "runtime/cuda/libraries/stopwatch.h"
 
 #include <algorithm>
@@ -10,8 +10,8 @@
 namespace flow::cuda {
 namespace {
 
-/// Some numbers of a float dtype between -1 and 1, evenly spread; integers and bools: ones, unless
-/// the part has a number of its own.
+/// Returns numbers between -1 and 1, evenly distributed, for a float dtype. Integers and bools are
+/// filled with ones, unless the part has a number.
 std::vector<std::byte> pattern(const TrialMemory::Part& part) {
   constexpr int64_t kElements = 4096;
   std::vector<std::byte> made(kElements * size_of(part.dtype), std::byte{1});
@@ -26,13 +26,13 @@ std::vector<std::byte> pattern(const TrialMemory::Part& part) {
   return made;
 }
 
-/// Copies what is there twice as far each time.
+/// Fills the memory with the pattern by doubling the filled part with each copy.
 void fill(Driver& driver, Stream stream, const TrialMemory::Part& part, std::byte* memory) {
   const std::vector<std::byte> first = pattern(part);
   const size_t bytes = part.bytes;
   size_t filled = std::min(bytes, first.size());
   driver.copy(memory, first.data(), filled, stream);
-  driver.synchronize(stream);  // `first` goes
+  driver.synchronize(stream);  // `first` is destroyed on return
   while (filled < bytes) {
     const size_t more = std::min(filled, bytes - filled);
     driver.copy(memory + filled, memory, more, stream);
@@ -59,9 +59,9 @@ double Stopwatch::sample(const std::function<bool()>& put, int runs) const {
 
 std::optional<double> Stopwatch::time(const std::function<bool()>& put) const {
   constexpr int kSamples = 5, kMostRuns = 20;
-  constexpr double kSample = 0.5;  // ms; events resolve half a microsecond
+  constexpr double kSample = 0.5;  // ms; the resolution of events is half a microsecond
   try {
-    if (sample(put, 1) < 0) return {};  // loads kernels
+    if (sample(put, 1) < 0) return {};  // the first run loads the kernels
     double least = sample(put, 1);
     const int runs = std::clamp(static_cast<int>(kSample / std::max(least, 1e-3)), 1, kMostRuns);
     for (int i = 0; i < kSamples; ++i) least = std::min(least, sample(put, runs));

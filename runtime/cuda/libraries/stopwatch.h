@@ -1,4 +1,4 @@
-// How long work takes on the device.
+// Measures the time of work on the device.
 #pragma once
 
 #include <cstddef>
@@ -14,16 +14,17 @@ namespace flow::cuda {
 
 class Stopwatch {
  public:
-  /// The driver outlives it.
+  /// The driver outlives the stopwatch.
   explicit Stopwatch(Driver& driver);
 
   Stream stream() const { return stream_.get(); }
-  /// Milliseconds of what `put` puts into the stream: the shortest of several runs, after one that
-  /// does not count. None where it puts nothing (false) or fails.
+  /// Returns the milliseconds of the work that `put` puts into the stream: the shortest time of
+  /// several runs after a first run that does not count. Returns nothing if `put` refuses (returns
+  /// false) or fails.
   std::optional<double> time(const std::function<bool()>& put) const;
 
  private:
-  /// Of one of `runs`; -1: `put` refuses.
+  /// Returns the time of one of `runs` runs, or -1 if `put` refuses.
   double sample(const std::function<bool()>& put, int runs) const;
 
   Driver& driver_;
@@ -31,19 +32,20 @@ class Stopwatch {
   OwnedEvent begin_, end_;
 };
 
-/// Which of `count` has the shortest time, the first of equal ones; none where none has a time.
+/// Returns the index below `count` with the shortest time, the first one if several are equal, or
+/// nothing if none has a time.
 std::optional<size_t> fastest_of(size_t count,
                                  const std::function<std::optional<double>(size_t)>& time_of);
 
-/// Device memory for operands of a trial, filled with numbers between -1 and 1.
+/// Device memory for the operands of a trial, filled with numbers between -1 and 1.
 class TrialMemory {
  public:
   struct Part {
     DType dtype;
-    size_t bytes;                        // 0: its address is null
-    std::optional<int32_t> number = {};  // in place of those, of an int32 part
+    size_t bytes;                        // if 0, the part's address is null
+    std::optional<int32_t> number = {};  // replaces those numbers in an int32 part
   };
-  /// RunError where there is too little memory.
+  /// Throws RunError if there is too little memory.
   TrialMemory(Driver& driver, Stream stream, std::span<const Part> parts, size_t workspace);
 
   std::byte* part(size_t i) const { return parts_[i]; }

@@ -1,5 +1,5 @@
-// Products of ones and twos, of zeros where a mask is stored, of NaN where a relu follows, and of
-// signs where one product reads the mask of another.
+// Validates products on operands with known results: ones and twos in general, zeros if a mask is
+// stored, NaN if a relu follows, and signs if one product reads the mask of another.
 #include "runtime/cuda/libraries/validate_epilogues.h"
 
 #include <algorithm>
@@ -24,7 +24,7 @@ std::vector<std::byte> filled(DType dtype, size_t bytes, float value) {
   return made;
 }
 
-/// Is each element what value(index) says? NaN equals NaN.
+/// Returns true if each element equals value(index). NaN equals NaN.
 template <typename Value>
 bool are(std::span<const std::byte> found, DType dtype, Value value) {
   return visit_float(dtype, [&]<typename T>(T) {
@@ -38,7 +38,8 @@ bool are(std::span<const std::byte> found, DType dtype, Value value) {
   });
 }
 
-/// 1 or -1, of a row or a column: a pattern that no shift or exchange of bits repeats.
+/// Returns 1 or -1 for the index of a row (kind 0) or a column (kind 1). Shifting or exchanging
+/// bits does not reproduce the pattern.
 float sign_of(int64_t index, uint64_t kind) {
   uint64_t bits = (static_cast<uint64_t>(index) << 1 | kind) * 0x9E3779B97F4A7C15;
   bits ^= bits >> 29;
@@ -47,7 +48,8 @@ float sign_of(int64_t index, uint64_t kind) {
 float sign_of_row(int64_t row) { return sign_of(row, 0); }
 float sign_of_column(int64_t column) { return sign_of(column, 1); }
 
-/// A matrix, the last two axes of `shape`, whose rows (or columns) all hold sign(row) (or column).
+/// Returns a matrix of `shape` in which each element is sign(row) if `by_row` is set, and
+/// sign(column) otherwise.
 std::vector<std::byte> signs(DType dtype, size_t bytes, const Shape& shape, bool by_row,
                              float (*sign)(int64_t)) {
   std::vector<std::byte> made(bytes);
@@ -65,7 +67,7 @@ size_t aside_bytes(const MatmulSpec& spec) {
   return bytes_of(Shape{spec.out[spec.aside == Aside::kSumsOfA ? 0 : 1]}, sum_of(spec.dtype));
 }
 
-/// A product's operands and results in device memory, and the results of its last run.
+/// The operands and results of a product in device memory, and the results of its last run.
 class Validation {
  public:
   Validation(const LibraryKernel& kernel, const MatmulSpec& spec, Driver& driver)
@@ -93,7 +95,8 @@ class Validation {
   bool leaves(double value) const {
     return are(left_, sum_of(spec_.dtype), [=](size_t) { return value; });
   }
-  /// The value where the signs of row and column are equal, else 0.
+  /// Returns true if the result is `value` where the signs of row and column are equal, and 0
+  /// elsewhere.
   bool makes_pattern(double value) const {
     const int64_t columns = spec_.out[1];
     return are(made_, sum_of(spec_.dtype), [=](size_t i) {
@@ -102,13 +105,14 @@ class Validation {
     });
   }
 
-  /// `a`: of the bias, too.
+  /// Fills the operands with `a` and `b`, and the bias with `a`.
   void fill(float a, float b) {
     write(0, filled(spec_.dtype, a_bytes_, a));
     write(aligned(a_bytes_), filled(spec_.dtype, b_bytes_, b));
     if (bias_bytes_ > 0) write(bias_at(), filled(sum_of(spec_.dtype), bias_bytes_, a));
   }
-  /// The product becomes positive where the signs of row and column are equal, else negative.
+  /// Fills the operands so that the product is positive where the signs of row and column are
+  /// equal, and negative elsewhere.
   void fill_signs() {
     write(0, signs(spec_.dtype, a_bytes_, spec_.a, !spec_.transpose_a, sign_of_row));
     write(aligned(a_bytes_),
@@ -117,7 +121,7 @@ class Validation {
   }
   void fill_aside(const std::vector<std::byte>& bytes) { write(aside_at(), bytes); }
 
-  /// False where the library refuses what it was said to have.
+  /// Runs the product. Returns false if the library refuses the kernel after all.
   bool run() {
     std::byte *const a = memory_.get(), *const out = a + out_at();
     const LibraryBuffers buffers{.first = a,
@@ -134,7 +138,7 @@ class Validation {
   }
 
  private:
-  // One after another: A, B, the result, what is aside, a bias, a workspace.
+  // The memory contains A, B, the result, the aside, a bias and a workspace, in this order.
   size_t out_at() const { return aligned(a_bytes_) + aligned(b_bytes_); }
   size_t aside_at() const { return out_at() + aligned(out_bytes_); }
   size_t bias_at() const { return aside_at() + aligned(left_.size()); }
@@ -156,7 +160,8 @@ class Validation {
 
 constexpr float kNan = std::numeric_limits<float>::quiet_NaN();
 
-/// Nothing is positive, so that the mask has no bit; then all is, and NaN passes as that does.
+/// First nothing is positive, so the mask must have no bits. Then everything is positive, and NaN
+/// must give the same mask.
 bool stores_right_mask(Validation& validation) {
   const auto no_bit = [](std::byte byte) { return byte == std::byte{0}; };
   if (!validation.run() || !validation.makes(0) || !std::ranges::all_of(validation.left(), no_bit))
@@ -168,7 +173,7 @@ bool stores_right_mask(Validation& validation) {
   return validation.run() && validation.makes(kNan) && validation.left() == positive;
 }
 
-/// A mask without a bit lets nothing pass, one of all bits everything.
+/// A mask without bits must let nothing pass, and one with all bits must let everything pass.
 bool reads_mask_right(Validation& validation, double product) {
   validation.fill(1, 2);
   if (!validation.run() || !validation.makes(0)) return false;

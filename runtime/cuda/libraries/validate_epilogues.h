@@ -1,4 +1,5 @@
-// Products with a relu, or that store or read something aside, tried before a job relies on them.
+// Tests kernels of products that have a relu, or that store or read additional data, before a job
+// relies on them.
 #pragma once
 
 #include "runtime/cuda/driver/driver.h"
@@ -6,12 +7,13 @@
 
 namespace flow::cuda {
 
-/// Runs the kernel of `spec`, which has a relu or something aside, on operands whose result is
-/// known, and looks at what it leaves. A relu must keep NaN. A mask that it stores may call no 0
-/// positive, and must let NaN pass, as a relu's gradient wants it: cuBLASLt's documents do not say,
-/// each of its algorithms may answer on its own, and other code of NVIDIA's takes 0 for positive. A
-/// mask that it reads and sums must be what they are said to be. False, too, where the library does
-/// not run it after all. RunError where the device fails.
+/// Runs the kernel of `spec`, which has a relu or an aside, on operands whose result is known, and
+/// checks its output. A relu must keep NaN. A mask that the kernel stores must not mark 0 as
+/// positive and must let NaN pass, as the gradient of a relu requires: cuBLASLt's documentation
+/// does not specify this, each of its algorithms may behave differently, and other NVIDIA code
+/// treats 0 as positive. A mask that the kernel reads, and sums that it stores, must agree with
+/// their description in Aside. Also returns false if the library does not run the kernel after all.
+/// Throws RunError if the device fails.
 bool passes_validation(const LibraryKernel& kernel, const MatmulSpec& spec, Driver& driver);
 
 struct Product {
@@ -19,9 +21,10 @@ struct Product {
   const MatmulSpec& spec;
 };
 
-/// Does `reader` take each bit of the mask that `writer` stores for the element that it is of? Both
-/// run on a pattern of signs, and `reader` must keep its result where that of `writer` is positive.
-/// REQUIRES: results of one shape. RunError where the device fails.
+/// Returns true if `reader` applies each bit of the mask that `writer` stores to the same element
+/// as `writer`. Both run on a pattern of signs, and `reader` must keep its result where that of
+/// `writer` is positive. REQUIRES: Both results have the same shape. Throws RunError if the device
+/// fails.
 bool reads_mask_of(const Product& reader, const Product& writer, Driver& driver);
 
 }  // namespace flow::cuda

@@ -1,4 +1,5 @@
-// Batches taken from a dataset on the device: rows as they are, or bytes looked up in a table.
+// Gathers batches from a dataset in device memory: copies rows unchanged, or looks up their bytes
+// in a table.
 #include "runtime/cuda/loops/batch_rows.h"
 
 #include "runtime/cuda/loops/threads.cuh"
@@ -11,7 +12,7 @@ struct alignas(kCount * sizeof(T)) Pack {
   T values[kCount];
 };
 
-/// out[i, e] = rows[indices[i], e], for n packs of elements, `row` of them in a row.
+/// out[i, e] = rows[indices[i], e] for n packs of elements. Each row has `row` packs.
 template <typename T>
 __global__ void copy_rows(const T* rows, const int64_t* indices, int64_t row, T* out, int64_t n) {
   for (int64_t i = first_index(); i < n; i += index_step()) {
@@ -20,8 +21,8 @@ __global__ void copy_rows(const T* rows, const int64_t* indices, int64_t row, T*
   }
 }
 
-/// out[i, c, e] = table[c, rows[indices[i], c, e]], for n packs of kCount elements, `row` of them
-/// in a row and `channel` in a channel.
+/// out[i, c, e] = table[c, rows[indices[i], c, e]] for n packs of kCount elements. Each row has
+/// `row` packs and each channel of a row has `channel` packs.
 template <typename T, int kCount>
 __global__ void look_up_rows(const Pack<uint8_t, kCount>* rows, const int64_t* indices, int64_t row,
                              int64_t channel, const T* table, Pack<T, kCount>* out, int64_t n) {
@@ -35,7 +36,7 @@ __global__ void look_up_rows(const Pack<uint8_t, kCount>* rows, const int64_t* i
   }
 }
 
-/// Rows of `bytes` bytes, in elements of sizeof(T).
+/// Copies rows of `bytes` bytes each, in elements of sizeof(T) bytes.
 template <typename T>
 void copy_rows_by(const ResidentColumn& column, int64_t bytes, const int64_t* indices,
                   int64_t count, std::byte* out, const LaunchState& state) {
@@ -55,7 +56,7 @@ void launch_look_up(const ResidentColumn& column, const int64_t* indices, int64_
          reinterpret_cast<Pack<T, kCount>*>(out), row * count);
 }
 
-/// T: any type of the size of what the table holds.
+/// T is any type with the size of the table's elements.
 template <typename T>
 void look_up(const ResidentColumn& column, const int64_t* indices, int64_t count, std::byte* out,
              const LaunchState& state) {

@@ -1,4 +1,4 @@
-// Batches taken from a dataset that stays on the device.
+// Gathers batches from a dataset that stays in device memory.
 #pragma once
 
 #include <cstddef>
@@ -9,17 +9,19 @@
 
 namespace flow::cuda {
 
-/// A column of a dataset in device memory, in the type of its file. All addresses are the device's.
+/// A column of a dataset in device memory, with the dtype of its file. All addresses are device
+/// addresses.
 struct ResidentColumn {
   const std::byte* rows;
   int64_t row_elements;
-  DType stored, wanted;  // equal, unless there is a table
-  /// [channels, 256] of `wanted`: what the bytes of each channel mean (stored is uint8); or null.
+  DType stored, wanted;  // equal unless there is a table
+  /// The value of each byte of each channel, as [channels, 256] of dtype `wanted` (`stored` is then
+  /// uint8), or null.
   const std::byte* table = nullptr;
-  int64_t channels = 1;  // leading axis of a row; divides row_elements
+  int64_t channels = 1;  // the extent of a row's leading axis; divides row_elements
 };
 
-/// out[i, e] = meaning of rows[indices[i], e], for i < count. Indices are in range.
+/// out[i, e] = the value of rows[indices[i], e] for i < count. REQUIRES: The indices are in range.
 void gather_rows(const ResidentColumn& column, const int64_t* indices, int64_t count,
                  std::byte* out, const LaunchState& state);
 

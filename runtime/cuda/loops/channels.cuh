@@ -1,5 +1,5 @@
-// Pairs of sums over the channels of [outer, channels, inner], cut into chunks by the shape alone
-// and added up in fixed trees, in float64.
+// Pairs of sums over the channels of [outer, channels, inner]. The shape determines how they are
+// cut into chunks, which are added in float64 in fixed trees.
 #pragma once
 
 #include "runtime/base/host_device.h"
@@ -8,24 +8,24 @@
 
 namespace flow::cuda {
 
-inline constexpr int kColumns = 32, kRows = 8;  // of a block by columns
+inline constexpr int kColumns = 32, kRows = 8;  // threads of a block of sum_columns
 
-/// How the elements of channels are shared out.
+/// How the elements of channels are distributed over blocks and threads.
 struct Channels {
   int64_t outer = 1, channels = 1, inner = 1;
-  int64_t chunk = 1, chunks = 1;    // elements of a channel
-  bool by_columns = inner < kRows;  // neighboring threads have neighboring channels
+  int64_t chunk = 1, chunks = 1;    // elements of a chunk; chunks of a channel
+  bool by_columns = inner < kRows;  // true if neighboring threads have neighboring channels
   bool narrow = outer * channels * inner < kNarrow;
   Divider by_inner{inner}, by_channels{channels};
 
   FLOW_HOST_DEVICE int64_t count() const { return outer * inner; }
-  /// Where element i of channel c lies.
+  /// Returns the offset of element i of channel c.
   __device__ int64_t at(int64_t c, int64_t i) const {
     if (inner == 1) return i * channels + c;
     const Division<int64_t> own = divide(i, by_inner);
     return (own.quotient * channels + c) * inner + own.remainder;
   }
-  /// The channel of what lies at `at`.
+  /// Returns the channel of the element at offset `at`.
   __device__ int64_t channel_of(int64_t at) const {
     return divide(divide(at, by_inner).quotient, by_channels).remainder;
   }
@@ -38,12 +38,12 @@ struct Channels {
   }
 };
 
-/// What a sum over a channel is of: two terms for each element.
+/// The two terms that an element contributes to its channel's sums, or the two sums.
 struct Pair {
   double a, b;
 };
 
-/// The sums of terms first, first + step, ... below end.
+/// Returns the sums of the terms first, first + step, ... below end.
 template <typename Terms>
 __device__ Pair sum_terms(const Channels& channels, const Terms& terms, int64_t c, int64_t first,
                           int64_t end, int64_t step) {
@@ -61,7 +61,7 @@ __device__ inline int64_t end_of_chunk(const Channels& channels) {
   return end < channels.count() ? end : channels.count();
 }
 
-/// A block for each channel and chunk (blockIdx.y).
+/// Sums terms with a block for each channel and chunk (blockIdx.y).
 template <typename Terms>
 __global__ void sum_runs(Channels channels, Terms terms, Pair* parts) {
   const int64_t first = blockIdx.y * channels.chunk, end = end_of_chunk(channels);
@@ -72,7 +72,7 @@ __global__ void sum_runs(Channels channels, Terms terms, Pair* parts) {
   }
 }
 
-/// A block of kColumns x kRows threads for kColumns channels and a chunk.
+/// Sums terms with a block of kColumns x kRows threads for kColumns channels and one chunk.
 template <typename Terms>
 __global__ void sum_columns(Channels channels, Terms terms, Pair* parts) {
   Pair* own = shared<Pair>() + threadIdx.x;
@@ -81,7 +81,7 @@ __global__ void sum_columns(Channels channels, Terms terms, Pair* parts) {
        column += static_cast<int64_t>(gridDim.x) * kColumns) {
     const int64_t c = column + threadIdx.x;
     const bool any = c < channels.channels;
-    __syncthreads();  // the sums of the columns before
+    __syncthreads();  // waits until the sums of the previous columns have been read
     if (any)
       own[threadIdx.y * kColumns] = sum_terms(channels, terms, c, first + threadIdx.y, end, kRows);
     __syncthreads();
@@ -95,7 +95,7 @@ __global__ void sum_columns(Channels channels, Terms terms, Pair* parts) {
   }
 }
 
-/// The sums of a channel's chunks, by a warp.
+/// Sums the chunks of a channel with one warp.
 __device__ inline Pair sum_chunks(const Channels& channels, const Pair* parts, int64_t c) {
   Pair sums{0, 0};
   for (int64_t chunk = threadIdx.x; chunk < channels.chunks; chunk += kWarp) {

@@ -1,5 +1,5 @@
-// Which epilogue ops a library fuses, and the launches of those that it does not. What a library
-// refuses.
+// Chooses the epilogue ops that a library fuses and launches the others. Also records why a library
+// refuses a step.
 #include "runtime/cuda/loops/epilogue.h"
 
 #include <fmt/format.h>
@@ -13,7 +13,7 @@
 namespace flow::cuda {
 namespace {
 
-/// How many of the first epilogue ops an epilogue can express.
+/// Returns the number of leading epilogue ops that a library's epilogue can express.
 size_t expressible(const plan::Step& step, int bias_axis) {
   size_t count = 0;
   bool relu = false;
@@ -36,7 +36,7 @@ Epilogue epilogue_of(const plan::Step& step, size_t count) {
   return epilogue;
 }
 
-/// Epilogue op `index` as a step of its own, which reads and writes the result.
+/// Prepares epilogue op `index` as a separate step, which reads and writes the result.
 Kernel prepare_op(const Request& request, size_t index) {
   const plan::EpilogueOp& epilogue_op = request.step.epilogue[index];
   plan::Step step;
@@ -57,7 +57,7 @@ Kernel prepare_op(const Request& request, size_t index) {
   return entry->prepare(apart);
 }
 
-/// Launches of epilogue ops first, first + 1, ...
+/// Launches the epilogue ops first, first + 1, ...
 struct ApartOps {
   size_t first = 0;
   std::vector<Kernel> kernels;
@@ -75,7 +75,8 @@ struct ApartOps {
   }
 };
 
-/// The library's kernel with the first `fused` epilogue ops, the others apart.
+/// Returns the library's kernel with the first `fused` epilogue ops, followed by separate kernels
+/// for the remaining ones.
 Kernel complete(const Request& request, FusedKernel fused_kernel, size_t fused) {
   const plan::Step& step = request.step;
   Kernel kernel;
@@ -95,7 +96,8 @@ Kernel complete(const Request& request, FusedKernel fused_kernel, size_t fused) 
   return kernel;
 }
 
-/// What choices of kernels for a step with these epilogue ops are kept under.
+/// Returns the key under which the choice among kernels for a step with these epilogue ops is
+/// stored.
 std::string key_of(const plan::Step& step, const std::string& kernel) {
   std::string key = "fused epilogue ops of " + kernel + " with";
   for (const plan::EpilogueOp& op : step.epilogue) key += " " + std::string(op.op.name());

@@ -10,29 +10,30 @@
 
 namespace flow::cuda {
 
-/// Runs a step without its epilogue ops: a product, or a convolution. Bias is null without one.
+/// Runs a product or a convolution without its epilogue ops. `bias` is null if there is no bias.
 using LaunchFused = std::function<void(const Buffers&, const std::byte* bias, const LaunchState&)>;
 
 struct FusedKernel {
   LaunchFused launch;
-  size_t workspace = 0;                  // bytes
-  std::string name = {};                 // as of LibraryKernel
-  std::function<bool()> keeps_nan = {};  // asked where it has a relu; empty: it does
-  std::string key = {};                  // the library's description of it
+  size_t workspace = 0;   // bytes
+  std::string name = {};  // see LibraryKernel
+  // Returns whether the kernel's relu keeps NaN. An empty function means that it does.
+  std::function<bool()> keeps_nan = {};
+  std::string key = {};  // the library's description of the kernel
 };
 
-/// The epilogue that expresses all epilogue ops of a product or convolution, if there is one: a
-/// bias along `bias_axis` of the result, a ReLU, each if any.
+/// Returns the epilogue that expresses all epilogue ops of a product or convolution (an optional
+/// bias along `bias_axis` of the result and an optional ReLU), or nothing if there is none.
 std::optional<Epilogue> whole_epilogue(const plan::Step& step, int bias_axis);
 
-/// Asks a library for a step with an epilogue.
+/// Requests a step with an epilogue from a library.
 using FindFused = std::function<Expected<FusedKernel>(const Epilogue&)>;
 
-/// The step with its epilogue ops: the first of them in the library's epilogue, as many as `find`
-/// finds and keeps NaN in, or fewer if the request's timer measures that this is faster. The others
-/// are kernels of their own, in place. A bias goes into the
-/// epilogue only along `bias_axis` of the result. RunError where the library has not even the bare
-/// step.
+/// Returns the step with its epilogue ops. The library's epilogue contains the largest number of
+/// leading ops for which `find` returns a kernel that keeps NaN, or fewer if the request's timer
+/// measures that this is faster. The remaining ops are separate kernels that run in place. A bias
+/// is part of the epilogue only if it is along `bias_axis` of the result. Throws RunError if the
+/// library does not even have the bare step.
 Kernel with_epilogue(const Request& request, int bias_axis, const FindFused& find);
 
 }  // namespace flow::cuda

@@ -1,4 +1,4 @@
-// What each family of kernels exports: a kernel for each primitive of ops/<family>.cpp.
+// The exports of each family of kernels: a kernel for each primitive of ops/<family>.cpp.
 #pragma once
 
 #include "runtime/cuda/loops/kernel.h"

@@ -1,4 +1,5 @@
-// Moments, extremes and hashes of elements in any order: sums over threads, blocks and parts.
+// Computes moments, extremes and hashes of elements in any order, as sums over threads, blocks and
+// parts.
 #include "runtime/cuda/loops/fingerprint.h"
 
 #include <algorithm>
@@ -10,19 +11,21 @@
 namespace flow::cuda {
 namespace {
 
-constexpr int64_t kOfBlock = 16 * kThreads;  // elements, where there are few blocks
+// Elements per block, unless that takes more than kMostParts blocks.
+constexpr int64_t kOfBlock = 16 * kThreads;
 constexpr int64_t kMostParts = 1024;
 
-/// Where elements in memory lie in the plan's tensor, and in the rows of its hash.
+/// Maps the position of an element in memory to its index in the plan's tensor, and to its row and
+/// column in the hash.
 struct HashRows {
-  Loops<1> order;  // from memory to C order
-  bool plain;      // ... which are the same
+  Loops<1> order;  // maps memory order to C order
+  bool plain;      // true if both orders are the same
   int64_t elements, first;
   int64_t columns;
   Divider by_columns;
 
   __device__ int64_t index(int64_t i) const { return plain ? i : order.at(i).of[0]; }
-  /// Of an index in the whole: its row and column.
+  /// Returns the row and column of an index in the whole tensor.
   __device__ Division<int64_t> place(int64_t index) const {
     if (index >= kNarrow) return by_columns.divide(index);
     const Division<int32_t> place = by_columns.divide(static_cast<int32_t>(index));
@@ -30,12 +33,13 @@ struct HashRows {
   }
 };
 
-/// The product of a word with what its place is worth, as runtime/base/fingerprint.h defines it.
+/// Returns the product of a word and the weight of its place, as runtime/base/fingerprint.h defines
+/// it.
 __device__ uint64_t hashed(uint64_t word, int64_t row, int64_t column) {
   return word * hash_key(column % kHashKeys) * hash_factor(row, column / kHashKeys);
 }
 
-/// An element of 64 bits is two words, the lower one first.
+/// Hashes one element. An element of 64 bits counts as two words, the lower one first.
 template <typename T>
 __device__ uint64_t hash_element(T x, const Division<int64_t>& place) {
   if constexpr (sizeof(T) == sizeof(uint64_t)) {
@@ -64,7 +68,8 @@ __device__ void add_moments(double x, Fingerprint& to) {
   to.most = x > to.most ? x : to.most;
 }
 
-/// The block's, but for the count. Every thread gets it.
+/// Combines the fingerprints of the block's threads, except for their counts. Every thread receives
+/// the result.
 __device__ Fingerprint over_block(Fingerprint own) {
   own.sum = over_block(own.sum, Sum{});
   own.absolute = over_block(own.absolute, Sum{});
@@ -80,7 +85,8 @@ __global__ void clear(Fingerprint* made, int64_t count) {
   for (int64_t i = first_index(); i < count; i += index_step()) made[i] = Fingerprint();
 }
 
-/// A part for each block; of a single one, `made` takes it in.
+/// Writes a part for each block. If there is only one block, its part is merged into `made`
+/// instead.
 template <typename T, typename Shown>
 __global__ void take_parts(HashRows rows, const T* x, Fingerprint* parts, Fingerprint* made) {
   const int64_t first = rows.first + made->count;
@@ -100,7 +106,7 @@ __global__ void take_parts(HashRows rows, const T* x, Fingerprint* parts, Finger
   }
 }
 
-/// A single block.
+/// Joins the parts and merges the result into `made`. Runs as a single block.
 __global__ void join_parts_of(const Fingerprint* parts, int64_t count, int64_t elements,
                               Fingerprint* made) {
   Fingerprint own;
@@ -124,7 +130,8 @@ void take(const HashRows& rows, const FingerprintSource& source, Fingerprint* ma
            join_parts_of, parts, count, source.elements, made);
 }
 
-/// Of a 4-D tensor each plane of some size is a row, else as many words as there are keys.
+/// A row of the hash is a plane if the tensor is 4-D and its planes are large enough; otherwise it
+/// has as many words as there are keys.
 HashRows rows_of(const FingerprintSource& source) {
   const Shape& shape = source.shape;
   const bool planes = shape.rank() == 4 && shape.elements(2, 4) >= kSmallPlane;
@@ -154,7 +161,7 @@ void take_fingerprint(const FingerprintSource& source, Fingerprint* made, std::b
   const HashRows rows = rows_of(source);
   auto* parts = reinterpret_cast<Fingerprint*>(workspace);
   visit_dtype(source.dtype, [&]<typename T>(T) {
-    // A byte of a tensor of bools need not be a C++ bool.
+    // A byte of a bool tensor need not be a valid C++ bool.
     using Stored = std::conditional_t<std::is_same_v<T, bool>, uint8_t, T>;
     if constexpr (sizeof(T) == sizeof(uint16_t)) {
       if (source.shown == DType::kFloat32)

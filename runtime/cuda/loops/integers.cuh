@@ -1,5 +1,5 @@
-// Integers of any dtype as device code reads and writes them, and those that must be in range:
-// labels, indices.
+// Reads and writes integers of any dtype in device code, and checks integers that must be in range,
+// such as labels and indices.
 #pragma once
 
 #include <cuda_runtime.h>
@@ -14,7 +14,7 @@
 
 namespace flow::cuda {
 
-/// Elements of an array on the device; int8, int32, int64 or uint8.
+/// The elements of an array in device memory, of dtype int8, int32, int64 or uint8.
 struct Integers {
   const std::byte* data;
   DType dtype;
@@ -33,7 +33,7 @@ struct Integers {
   }
 };
 
-/// The same to be written to: values wrap around.
+/// A writable array of integers of any dtype. Stored values wrap around.
 struct IntegerResults {
   std::byte* data;
   DType dtype;
@@ -55,11 +55,11 @@ struct IntegerResults {
   }
 };
 
-/// `count` integers are in [0, limit).
+/// A check that `count` integers are in [0, limit).
 struct RangeCheck {
   int64_t count, limit;
   WholeIndex place;
-  int32_t number;  // as FaultBlock::check
+  int32_t number;  // the value of FaultBlock::check
 };
 
 inline RangeCheck add_check(const Request& request, const TensorDesc& integers, int64_t limit) {
@@ -69,9 +69,9 @@ inline RangeCheck add_check(const Request& request, const TensorDesc& integers, 
           static_cast<int32_t>(request.checks.size())};
 }
 
-/// Notes the first of the integers that threads found out of range, unless the call has a fault
-/// already; check.count: a thread found none. The work of one block of whole warps, with shared
-/// memory for over_block.
+/// Reports the first of the out-of-range integers that the threads found, unless the call already
+/// has a fault. A thread that found none passes check.count. REQUIRES: Called by one block of whole
+/// warps with the shared memory for over_block.
 __device__ inline void report_first(int64_t found, const Integers& integers,
                                     const RangeCheck& check, const CallBlock* call,
                                     FaultBlock* fault) {
@@ -80,7 +80,7 @@ __device__ inline void report_first(int64_t found, const Integers& integers,
     *fault = {check.number, check.place.at(first, call->shard), integers[first]};
 }
 
-/// Notes the first integer out of range, likewise.
+/// Reports the first integer that is out of range, under the requirements of report_first.
 __device__ inline void check_range(const Integers& integers, const RangeCheck& check,
                                    const CallBlock* call, FaultBlock* fault) {
   int64_t first = check.count;

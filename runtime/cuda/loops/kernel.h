@@ -1,6 +1,7 @@
-// What a CUDA kernel family is given and what it returns: a prepare that runs once, a Launch that
-// is called while a call is captured (or, without graphs, in every call) and allocates nothing;
-// typed pointers to a launch's buffers, and a step's attributes.
+// The interface of CUDA kernel families: the request that a prepare function receives and the
+// kernel that it returns. A prepare function runs once; its Launch runs while a call is captured
+// (or, without graphs, in every call) and allocates nothing. Also helpers for the typed pointers of
+// a launch's buffers and for a step's attributes.
 #pragma once
 
 #include <cstddef>
@@ -24,29 +25,31 @@ namespace flow::cuda {
 /// Tensors are in C order.
 using exec::TensorDesc;
 
-/// What differs from call to call and from shard to shard, in device memory: a copy puts it there.
+/// The values that differ from call to call and from shard to shard. They are in device memory,
+/// where a copy updates them.
 struct CallBlock {
   int64_t step = 0;
   double learning_rate = 0;
   int64_t shard = 0;
-  int64_t pass = 0;  // of a loop; the device counts them
+  int64_t pass = 0;  // the pass of a loop, counted by the device
 
-  /// As an update sees it whose variable has a learning rate `scale` times that of the call.
+  /// Returns this block as seen by the update of a variable whose learning rate is `scale` times
+  /// that of the call.
   FLOW_HOST_DEVICE CallBlock at_rate(double scale) const {
     return {step, learning_rate * scale, shard, pass};
   }
 };
 
-/// The first value of a call that was out of range, in pinned host memory: the host clears it
-/// before the call, and a kernel reaches over to it where something is wrong alone, so that a call
-/// without a fault pays nothing. A check that finds `check` set leaves the block alone.
+/// The first out-of-range value of a call, in pinned host memory. The host clears it before the
+/// call, and a kernel accesses it only if a value is wrong, so that a call without a fault has no
+/// overhead. A check that finds `check` already set does not change the block.
 struct FaultBlock {
-  int32_t check = 0;  // 1 + index into Checks; 0: none
-  int64_t row = 0;    // the first one, in the whole batch
+  int32_t check = 0;  // 1 + the index into Checks, or 0 if there is no fault
+  int64_t row = 0;    // the first faulty row, in the whole batch
   int64_t value = 0;
 };
 
-/// Names what checks on the device can only number.
+/// Describes a check, because kernels on the device only know its number.
 struct Check {
   std::string where, operand;
   int64_t limit = 0;
@@ -56,31 +59,33 @@ using Checks = std::vector<Check>;
 struct Request;
 struct Kernel;
 
-/// Chooses among kernels of one step by time.
+/// Chooses among kernels of one step by measuring their time.
 class StepTimer {
  public:
   virtual ~StepTimer() = default;
-  /// The index of the fastest, which is kept under `key`.
+  /// Returns the index of the fastest kernel and stores the choice under `key`.
   virtual size_t fastest(const std::string& key, const Request& request,
                          std::span<const Kernel> kernels) = 0;
 };
 
-/// The kernel does all epilogue ops of the step itself (see TakesEpilogue).
+/// The kernel must perform all epilogue ops of the step itself (see TakesEpilogue).
 struct Request : exec::StepRequest<TensorDesc> {
   MathMode math_mode = {};
   Driver& driver;        // outlives the Launch
-  Libraries& libraries;  // likewise
-  Checks& checks;        // a kernel that checks values appends here
-  size_t rank = 0;       // of several that have slices of operands: this one
-  size_t most_workspace = std::numeric_limits<size_t>::max();  // bytes, of a convolution
-  bool fuse = true;            // false: no epilogue op is part of a library's kernel
-  StepTimer* timer = nullptr;  // decides which are; null: as many as the library takes
+  Libraries& libraries;  // outlives the Launch
+  Checks& checks;        // a kernel that checks values appends its checks to it
+  size_t rank = 0;       // the index of this rank if several ranks have slices of the operands
+  // The limit for a convolution, in bytes.
+  size_t most_workspace = std::numeric_limits<size_t>::max();
+  bool fuse = true;  // if false, no epilogue op becomes part of a library's kernel
+  // Decides which epilogue ops are fused; if null, as many as the library accepts.
+  StepTimer* timer = nullptr;
 };
 
-/// All of them are 256-byte aligned.
+/// All buffers are 256-byte aligned.
 using exec::Buffers;
 
-/// What a job lets libraries do.
+/// Returns the math mode that a job allows libraries to use.
 inline MathMode math_mode_of(const plan::Job& job) {
   return {.tf32 = job.precision == "tf32", .any_order = !job.deterministic};
 }
@@ -88,63 +93,65 @@ inline MathMode math_mode_of(const plan::Job& job) {
 struct LaunchState {
   Driver& driver;
   Stream stream;
-  const CallBlock* call;  // on the device
-  FaultBlock* fault;      // pinned
+  const CallBlock* call;  // device memory
+  FaultBlock* fault;      // pinned host memory
 };
 
 using Launch = std::function<void(const Buffers&, const LaunchState&)>;
 
-/// What ranks bring together in the workspace of a step: each its own block. By rank; empty:
-/// nothing.
+/// The blocks of a step's workspace that ranks exchange; each rank contributes one block. The
+/// vectors are indexed by rank, and empty if nothing is exchanged.
 struct RankGather {
   std::vector<size_t> offsets, bytes;
 };
 
 struct Kernel {
   Launch launch;
-  size_t workspace = 0;  // bytes, for the duration of the step
-  // Where ranks have slices of operands, and each needs to know something of all of them:
-  RankGather gather = {};  // behind `launch`
-  Launch finish = {};      // behind that; else none
-  std::string name = {};   // of a library's algorithm; else none
+  size_t workspace = 0;  // bytes, needed while the step runs
+  // Used if ranks have slices of operands and each rank needs data from all of them.
+  RankGather gather = {};  // runs after `launch`
+  Launch finish = {};      // runs after the gather; empty if there is none
+  std::string name = {};   // the name of a library's algorithm; otherwise empty
 };
 
-/// Prepares one step. RunError when it cannot run on this device.
+/// Prepares one step. Throws RunError if the step cannot run on this device.
 using Prepare = Kernel (*)(const Request&);
 
-/// Updates of several variables in few launches: `buffers[i]` belong to request i.
+/// Updates several variables in few launches; `buffers[i]` belongs to request i.
 using LaunchUpdates = std::function<void(std::span<const Buffers> buffers, const LaunchState&)>;
 struct Updates {
   LaunchUpdates launch;
-  size_t workspace = 0;    // bytes, of buffers[0], for the duration of all
-  RankGather gather = {};  // as of Kernel
+  // Bytes in the workspace of buffers[0], needed until all updates are done.
+  size_t workspace = 0;
+  RankGather gather = {};  // see Kernel
   LaunchUpdates finish = {};
 };
-/// REQUIRES: steps of one op, with equal attributes and numbers of operands.
+/// REQUIRES: All steps have the same op, equal attributes and equal numbers of operands.
 using PrepareUpdates = Updates (*)(std::span<const Request>);
 
-/// In which order a kernel adds or multiplies floats. In the CPU's, it gives the CPU's bits.
+/// The order in which a kernel adds or multiplies floats. With kCpu, results are bit-identical to
+/// the CPU's.
 enum class Order : uint8_t { kCpu, kOwn };
 
-/// How a kernel takes epilogue ops of the plan: none (the backend makes steps of them), or a
-/// bias_add and a relu, in this order, each optional; or a relu and, before it, an add of a tensor
-/// like the result, which the backend makes of a step (see passes.h).
+/// How a kernel accepts epilogue ops of the plan: not at all (the backend turns them into steps);
+/// as a bias_add and a relu, in this order and each optional; or as a relu and, before it, an add
+/// of a tensor with the result's shape, which the backend makes from a step (see passes.h).
 enum class TakesEpilogue : uint8_t { kNone, kBiasRelu, kSumRelu };
 
-/// How a kernel takes images with channels last, [N, H, W, C] in C order: not at all, or with the
-/// floats of a mixed job in 16 bits:
+/// How a kernel accepts images with channels last, [N, H, W, C] in C order. In all cases except
+/// kNo, the floats of a mixed-precision job have 16 bits.
 enum class ChannelsLast : uint8_t {
   kNo,
-  kSame,  // all of one shape, element by element
-  kAxis,  // channels lie along its attribute `axis`
-  kAxes,  // it reduces along its attribute `axes`
-  kFlag,  // its attribute kChannelsLast says so, also of filters, which are [O, kh, kw, C/groups]
+  kSame,  // elementwise; all tensors have one shape
+  kAxis,  // the kernel's attribute `axis` is the axis of the channels
+  kAxes,  // the kernel reduces along its attribute `axes`
+  kFlag,  // its attribute kChannelsLast is set; filters are then [O, kh, kw, C/groups]
 };
 inline constexpr std::string_view kChannelsLast = "channels_last";
 
 inline bool has_channels_last(const plan::Step& step) { return step.attributes.has(kChannelsLast); }
 
-/// A kernel of one op: `prepare`, or of an op that updates variables, `prepare_updates`.
+/// The kernel of one op: `prepare`, or `prepare_updates` for an op that updates variables.
 struct KernelEntry {
   std::string_view op;
   Prepare prepare = nullptr;
@@ -155,13 +162,14 @@ struct KernelEntry {
 };
 
 std::span<const KernelEntry> all_kernels();
-/// The entry for `op`, or null.
+/// Returns the entry for `op`, or null.
 const KernelEntry* find_kernel(std::string_view op);
 
-/// Keeps, as an attribute that this backend alone sets, why the library does not compute a step.
+/// Records why the library does not compute a step, in an attribute that only this backend sets.
 void set_refusal(plan::Step& step, std::string reason);
-/// Names our kernel for a step, with the library's refusal, if there was one. `products`: of the
-/// library's kernel that it uses, if any.
+/// Names the project's own kernel for a step, followed by the library's reason for refusing the
+/// step, if there is one. `products` is the name of the library kernel that it uses for products,
+/// if any.
 std::string name_own_kernel(const plan::Step& step, std::string_view products = {});
 
 template <typename T>
@@ -179,7 +187,7 @@ const T& attribute(const Request& request, std::string_view name) {
   return request.step.attributes.get<T>(name);
 }
 
-/// Of the step's first result.
+/// Returns the number of elements of the step's first result.
 inline int64_t result_elements(const Request& request) {
   return request.outputs[0].shape.elements();
 }

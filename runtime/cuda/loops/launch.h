@@ -1,6 +1,5 @@
-// The one way to launch a kernel, and how large grids are; the same where nvcc compiles it and
-// where a test compiles it for the CPU (FLOW_CUDA_ON_CPU: __global__ functions are plain functions
-// there).
+// Launches kernels and sizes their grids. The code is the same under nvcc and in tests that compile
+// kernels for the CPU (with FLOW_CUDA_ON_CPU, __global__ functions are plain functions).
 #pragma once
 
 #include <algorithm>
@@ -14,9 +13,10 @@
 namespace flow::cuda {
 
 inline constexpr int kWarp = 32;
-inline constexpr int kThreads = 256;  // of a block, where nothing speaks for another number
+inline constexpr int kThreads = 256;  // the default number of threads of a block
 
-/// Of a grid whose blocks go on from item to item where there are more of them.
+/// Returns the number of blocks of a grid. If there are more items than blocks, each block
+/// processes several items.
 inline unsigned blocks_for(int64_t items) {
   constexpr int64_t kMostBlocks = 1 << 16;
   return static_cast<unsigned>(std::min(items, kMostBlocks));
@@ -57,7 +57,7 @@ void launch(Driver& driver, Stream stream, const char* name, const LaunchShape& 
   driver.launch(call, stream);
 }
 
-/// The same in the stream of a call: `state` is its LaunchState.
+/// Puts the kernel into the stream of a call; `state` is its LaunchState.
 template <typename State, typename... Parameters>
 void launch(const State& state, const char* name, const LaunchShape& shape,
             void (*kernel)(Parameters...), std::type_identity_t<Parameters>... values) {

@@ -1,6 +1,6 @@
-// Nested loops over the axes of tensors, passed to kernels by value: from the number of an element
-// to where it lies in each of N tensors. Kernels multiply to divide by numbers that are known
-// before the launch.
+// Nested loops over the axes of tensors, which kernels receive by value. They map the number of an
+// element to its offset in each of N tensors. Kernels divide by numbers that are known before the
+// launch, and do so by multiplying.
 #pragma once
 
 #include <algorithm>
@@ -15,7 +15,7 @@
 
 namespace flow::cuda {
 
-/// Numbers below this one are divided by a multiplication, in 32 bits.
+/// Numbers below this bound are divided by a 32-bit multiplication.
 inline constexpr int64_t kNarrow = int64_t{1} << 31;
 
 template <typename Index>
@@ -23,22 +23,22 @@ struct Division {
   Index quotient, remainder;
 };
 
-/// Divides many numbers by one: n / d is n * factor / 2^shift for n < 2^31, where shift = 31 +
-/// ceil(log2 d) and factor = ceil(2^shift / d), which has 32 bits. The factor exceeds 2^shift / d
-/// by less than 1, so that the quotient's error, below n / 2^shift < 1 / d, never reaches an
-/// integer.
+/// Divides many numbers by the same divisor: n / d is n * factor / 2^shift for n < 2^31, where
+/// shift = 31 + ceil(log2 d) and factor = ceil(2^shift / d), which fits in 32 bits. The factor
+/// exceeds 2^shift / d by less than 1. The error of the quotient is therefore below n / 2^shift < 1
+/// / d, which is too small to reach the next integer.
 class Divider {
  public:
-  Divider() = default;  // by 1
-  /// By 0 nothing is divided.
+  Divider() = default;  // divides by 1
+  /// A divisor of 0 is allowed if nothing is divided.
   explicit Divider(int64_t divisor) : divisor_(divisor) {
-    const bool beyond = divisor < 1 || divisor > kNarrow;  // all narrow quotients are 0
+    const bool beyond = divisor < 1 || divisor > kNarrow;  // all quotients of narrow numbers are 0
     const auto d = static_cast<uint64_t>(beyond ? 1 : divisor);
     shift_ = 31 + static_cast<uint32_t>(std::bit_width(d - 1));
     factor_ = beyond ? 0 : static_cast<uint32_t>(ceil_div(uint64_t{1} << shift_, d));
   }
 
-  /// REQUIRES: n >= 0; n < kNarrow where Index has 32 bits.
+  /// REQUIRES: n >= 0, and n < kNarrow if Index has 32 bits.
   template <typename Index>
   FLOW_HOST_DEVICE Division<Index> divide(Index n) const {
     Index quotient;
@@ -60,16 +60,18 @@ struct Offsets {
   int64_t of[N];
 };
 
-/// Outermost first, at least one axis. A stride of 0 repeats a tensor along an axis.
+/// Loops from the outermost to the innermost axis; there is at least one. A stride of 0 repeats a
+/// tensor along an axis.
 template <int N>
 struct Loops {
   int rank = 1;
   int64_t extents[plan::kMaxRank] = {1};
   int64_t strides[N][plan::kMaxRank] = {};
-  Divider dividers[plan::kMaxRank];  // by the extents
-  bool narrow = true;                // 31 bits hold all numbers and offsets
+  Divider dividers[plan::kMaxRank];  // one for each extent
+  bool narrow = true;                // true if all numbers and offsets fit in 31 bits
 
-  /// Adds an axis inside all others; one with that before it where all tensors go on evenly.
+  /// Adds an axis inside all others. It is merged with the axis before it if every tensor continues
+  /// evenly across both.
   void add(int64_t extent, const std::array<int64_t, N>& steps) {
     if (extent == 1) return;
     bool merges = true;
@@ -94,7 +96,7 @@ struct Loops {
   }
 
  private:
-  /// No offset is farther from 0.
+  /// Returns an upper bound of the distance of all offsets from 0.
   int64_t reach() const {
     int64_t farthest = 0;
     for (int n = 0; n < N; ++n) {
@@ -126,7 +128,8 @@ inline int64_t stride_of(const Shape& shape, int axis) {
   return shape.elements(axis + 1, shape.rank());
 }
 
-/// Loops over `out` with operands of these shapes, which broadcast to it as NumPy's do.
+/// Returns the loops over `out` for operands of these shapes, which broadcast to it by NumPy's
+/// rules.
 template <int N>
 Loops<N> broadcast_loops(const std::array<Shape, N>& operands, const Shape& out) {
   Loops<N> loops;

@@ -1,6 +1,7 @@
-// Elementwise kernels: flat ones, 16 bytes at a time, and ones over operands that broadcast.
-// Results may lie exactly on an operand. Elements copied between an array and a part of another,
-// converted where they differ in type; else bits alone matter: one kernel for each size of one.
+// Elementwise kernels: flat ones that process 16 bytes at a time, and ones for operands that
+// broadcast. A result may exactly alias an operand. Also copies elements between an array and a
+// part of another array, and converts them if the dtypes differ; otherwise there is one kernel for
+// each element size.
 #pragma once
 
 #include <cstddef>
@@ -15,7 +16,7 @@
 
 namespace flow::cuda {
 
-/// What one instruction loads. Buffers are aligned for it.
+/// The elements that one instruction loads. Buffers are aligned accordingly.
 template <typename T>
 struct alignas(16) Vector {
   static constexpr int kCount = 16 / sizeof(T);
@@ -29,7 +30,7 @@ __device__ Vector<T> map_vector(F f, Vector<X>... x) {
   return y;
 }
 
-/// y[i] = f(x[i]...), i < n
+/// y[i] = f(x[i]...) for i < n.
 template <typename T, typename F, typename... X>
 __global__ void map_flat(T* y, int64_t n, F f, const X*... x) {
   const int64_t vectors = n / Vector<T>::kCount;
@@ -40,13 +41,13 @@ __global__ void map_flat(T* y, int64_t n, F f, const X*... x) {
     y[i] = f(x[i]...);
 }
 
-/// y[i] = f(x[i]) as a bool, i < n
+/// y[i] = f(x[i]) as a bool, for i < n.
 template <typename T, typename F>
 __global__ void test_flat(const T* x, bool* y, int64_t n, F f) {
   for (int64_t i = first_index(); i < n; i += index_step()) y[i] = f(x[i]);
 }
 
-/// y[i] = f(x[loops(i)]...), i < n
+/// y[i] = f(x[loops(i)]...) for i < n.
 template <typename R, typename F, typename... X>
 __global__ void map_broadcast(Loops<sizeof...(X)> loops, R* y, int64_t n, F f, const X*... x) {
   for (int64_t i = first_index(); i < n; i += index_step()) {
@@ -56,7 +57,7 @@ __global__ void map_broadcast(Loops<sizeof...(X)> loops, R* y, int64_t n, F f, c
   }
 }
 
-/// A grid for map_flat.
+/// Returns a grid for map_flat.
 template <typename T>
 LaunchShape shape_for_vectors(int64_t n) {
   return shape_for(ceil_div(n, Vector<T>::kCount));
@@ -65,7 +66,7 @@ LaunchShape shape_for_vectors(int64_t n) {
 template <size_t, typename T>
 using Same = T;
 
-/// y = f(x...), where all operands have the shape and the dtype of y
+/// y = f(x...). All operands have the shape and the dtype of y.
 template <typename T, typename F, size_t... K>
 Launch flat_launch(const char* name, const Request& request, F f, std::index_sequence<K...>) {
   return [=, n = result_elements(request)](const Buffers& buffers, const LaunchState& state) {
@@ -74,13 +75,13 @@ Launch flat_launch(const char* name, const Request& request, F f, std::index_seq
   };
 }
 
-/// y = f(x)
+/// y = f(x).
 template <typename T, typename F>
 Launch map_launch(const char* name, const Request& request, F f) {
   return flat_launch<T>(name, request, f, std::make_index_sequence<1>());
 }
 
-/// y = f(x), bools
+/// y = f(x) as bools.
 template <typename T, typename F>
 Launch test_launch(const char* name, const Request& request, F f) {
   return [=, n = result_elements(request)](const Buffers& buffers, const LaunchState& state) {
@@ -89,13 +90,14 @@ Launch test_launch(const char* name, const Request& request, F f) {
   };
 }
 
-/// y = f(a, b), of equal shapes
+/// y = f(a, b) for operands of equal shapes.
 template <typename T, typename F>
 Launch map_pairs_launch(const char* name, const Request& request, F f) {
   return flat_launch<T>(name, request, f, std::make_index_sequence<2>());
 }
 
-/// y = f(x...), of shapes that broadcast: an R of Xs
+/// y = f(x...) for shapes that broadcast. R is the result's element type and X are the operands'
+/// element types.
 template <typename R, typename... X, typename F>
 Launch broadcast_launch(const char* name, const Request& request, F f) {
   return [&]<size_t... K>(std::index_sequence<K...>)->Launch {
@@ -109,7 +111,7 @@ Launch broadcast_launch(const char* name, const Request& request, F f) {
   (std::index_sequence_for<X...>());
 }
 
-/// y = f(a, b), of shapes that broadcast
+/// y = f(a, b) for shapes that broadcast.
 template <typename T, typename F>
 Launch map_broadcast_launch(const char* name, const Request& request, F f) {
   return request.inputs[0].shape == request.inputs[1].shape
@@ -117,7 +119,7 @@ Launch map_broadcast_launch(const char* name, const Request& request, F f) {
              : broadcast_launch<T, T, T>(name, request, f);
 }
 
-/// to[loops] = from[loops], n elements; the loops run over `from`, then over `to`.
+/// to[loops] = from[loops] for n elements. The loops run over `from`, then over `to`.
 template <typename From, typename To>
 __global__ void copy_strided(Loops<2> loops, const From* from, To* to, int64_t n) {
   for (int64_t i = first_index(); i < n; i += index_step()) {
@@ -134,7 +136,8 @@ void launch_copy(const LaunchState& state, const char* name, const Loops<2>& loo
          n);
 }
 
-/// A part of an array as loops over the part, and where it begins in the whole.
+/// A part of an array: the loops over the part and the offset at which it begins in the whole
+/// array.
 struct ArrayPart {
   Loops<2> loops;
   int64_t begin;

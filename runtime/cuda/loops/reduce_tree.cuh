@@ -1,4 +1,5 @@
-// Reductions by any operation over any axes, in fixed trees, the same bits in every run.
+// Reductions by any operation over any axes. They use fixed trees, so that results are
+// bit-identical in every run.
 #pragma once
 
 #include "runtime/cuda/loops/integers.cuh"
@@ -8,9 +9,10 @@
 
 namespace flow::cuda {
 
-// Reducer is an operation: Sum (what is carried along), first() (of nothing), term(x, output) of an
-// element, join(sum, sum), which commutes, and last(sum, output), the result of that number.
-// Elements are read from an X, a pointer or Integers, and written to an R, likewise.
+// A Reducer is an operation with these members: Sum, the type of the accumulator; first(), the
+// accumulator of no elements; term(x, output), the accumulator of one element; join(sum, sum),
+// which commutes; and last(sum, output), the result with that number. Elements are read from an X,
+// which is a pointer or Integers, and written to an R, which is a pointer or IntegerResults.
 
 template <typename T>
 __device__ void store_at(T* out, int64_t i, T value) {
@@ -29,7 +31,8 @@ struct Join {
   }
 };
 
-/// Terms first, first + step, ... below end. Four at a time, so that loads overlap.
+/// Reduces the terms first, first + step, ... below end. Processes four at a time, so that loads
+/// overlap.
 template <typename Reducer, typename X>
 __device__ typename Reducer::Sum reduce_terms(const Reducer& reducer, X x,
                                               const ReduceLayout& layout, int64_t first,
@@ -47,7 +50,7 @@ __device__ typename Reducer::Sum reduce_terms(const Reducer& reducer, X x,
   return reducer.join(reducer.join(sums[0], sums[1]), reducer.join(sums[2], sums[3]));
 }
 
-/// A result, or a part of it.
+/// Stores a result, or a part of it.
 template <typename Reducer, typename R>
 __device__ void store(const Reducer& reducer, const ReduceLayout& layout, int64_t output,
                       typename Reducer::Sum sum, typename Reducer::Sum* parts, R out) {
@@ -57,7 +60,7 @@ __device__ void store(const Reducer& reducer, const ReduceLayout& layout, int64_
     parts[output * layout.chunks + blockIdx.y] = sum;
 }
 
-/// A block for each output and chunk (blockIdx.y): its threads share the terms.
+/// Reduces with a block for each output and chunk (blockIdx.y), whose threads share the terms.
 template <typename Reducer, typename X, typename R>
 __global__ void reduce_rows(Reducer reducer, ReduceLayout layout, X x, typename Reducer::Sum* parts,
                             R out) {
@@ -71,8 +74,8 @@ __global__ void reduce_rows(Reducer reducer, ReduceLayout layout, X x, typename 
   }
 }
 
-/// A block of kReduceColumns x kReduceRows threads for as many outputs and a chunk: a row of
-/// threads for every kReduceRows-th term.
+/// Reduces with a block of kReduceColumns x kReduceRows threads for kReduceColumns outputs and one
+/// chunk. Each row of threads takes every kReduceRows-th term.
 template <typename Reducer, typename X, typename R>
 __global__ void reduce_columns(Reducer reducer, ReduceLayout layout, X x,
                                typename Reducer::Sum* parts, R out) {
@@ -83,7 +86,7 @@ __global__ void reduce_columns(Reducer reducer, ReduceLayout layout, X x,
        column += static_cast<int64_t>(gridDim.x) * kReduceColumns) {
     const int64_t output = column + threadIdx.x;
     const bool any = output < layout.outputs;
-    __syncthreads();  // the sums of the columns before
+    __syncthreads();  // waits until the sums of the previous columns have been read
     if (any)
       own[threadIdx.y * kReduceColumns] =
           reduce_terms(reducer, x, layout, first + threadIdx.y, end, kReduceRows, output);
@@ -95,7 +98,7 @@ __global__ void reduce_columns(Reducer reducer, ReduceLayout layout, X x,
   }
 }
 
-/// A warp for each output: its chunks joined.
+/// Joins the chunks of each output with one warp.
 template <typename Reducer, typename R>
 __global__ void join_chunks(Reducer reducer, ReduceLayout layout,
                             const typename Reducer::Sum* parts, R out) {

@@ -1,5 +1,5 @@
-// Sums over any axes, and how a reduction is laid out on the device: a grid that fills it, whatever
-// the shape.
+// Sums over any axes, and the layout of a reduction on the device: a grid that fills the device
+// regardless of the shape.
 #include "runtime/cuda/loops/reduction.h"
 
 #include <algorithm>
@@ -22,8 +22,8 @@ struct ScaledSum {
   __device__ Wide<T> last(Sum sum, int64_t) const { return static_cast<Wide<T>>(factor * sum); }
 };
 
-/// Enough even chunks to make `blocks` into a grid that fills a large device, but one for every
-/// `least` terms at most.
+/// Cuts the terms into even chunks, enough to turn `blocks` into a grid that fills a large device,
+/// but at most one for every `least` terms.
 void cut(ReduceLayout& layout, int64_t blocks, int64_t least) {
   constexpr int64_t kFull = 1024;
   const int64_t most = std::max<int64_t>(1, ceil_div(kFull, blocks));

@@ -1,5 +1,5 @@
-// How a reduction is laid out on the device; and sums over any axes, the same bits in every run:
-// fixed trees, in float64.
+// The layout of a reduction on the device, and sums over any axes. Sums use fixed trees in float64,
+// so that results are bit-identical in every run.
 #pragma once
 
 #include <cstddef>
@@ -12,45 +12,49 @@
 
 namespace flow::cuda {
 
-/// A grid of results: `outputs` of them, of `terms` elements each, in `chunks` parts.
+/// A grid of results: there are `outputs` results of `terms` elements each, computed in `chunks`
+/// parts.
 struct ReduceLayout {
-  Loops<1> kept, reduced;  // where an output's first element lies; its others, from there
+  // The offset of an output's first element, and the offsets of its elements relative to that.
+  Loops<1> kept, reduced;
   int64_t outputs = 1, terms = 1;
-  int64_t chunk = 1, chunks = 1;  // terms of a part; parts of a result
+  int64_t chunk = 1, chunks = 1;  // the number of terms of a part; the number of parts of a result
 };
 
-inline constexpr int kReduceColumns = 32, kReduceRows = 8;  // threads of a block by columns
+// threads of a block if by_rows is not set
+inline constexpr int kReduceColumns = 32, kReduceRows = 8;
 
-/// Depends on shapes alone. Where there are few results, each is cut into chunks, which a second
-/// kernel joins. Neighboring threads read neighboring elements: terms of one result where the
-/// innermost axis is reduced, of different results where it is kept.
+/// Depends only on shapes. If there are few results, each is cut into chunks, which a second kernel
+/// joins. Neighboring threads read neighboring elements: terms of one result if the innermost axis
+/// is reduced, terms of different results if it is kept.
 struct ReducePlan {
-  /// Reduces the axes of `x` that are set in `reduced`. The result has the others, in order.
+  /// Reduces the axes of `x` that are set in `reduced`. The result has the remaining axes in order.
   ReducePlan(const Shape& x, const std::vector<bool>& reduced);
 
-  /// Bytes, for parts of `sum_bytes`.
+  /// Returns the workspace in bytes for partial sums of `sum_bytes` bytes each.
   size_t workspace(size_t sum_bytes) const;
   LaunchShape shape(size_t sum_bytes) const;
   LaunchShape joining_shape() const;
 
   ReduceLayout layout;
-  bool by_rows = false;  // a block reduces adjacent terms; else its threads have adjacent outputs
-  int threads = 0;       // of a block by rows
+  // True if a block reduces adjacent terms; false if its threads have adjacent outputs.
+  bool by_rows = false;
+  int threads = 0;  // threads of a block if by_rows is set
 };
 
-/// By axis of `x`: does the step's attribute `axes` list it?
+/// Returns, for each axis of `x`, whether the step's attribute `axes` lists it.
 std::vector<bool> reduced_axes(const Request& request, const Shape& x);
 
-/// How sums are computed depends on shapes alone.
+/// A sum over some axes. The way it is computed depends only on shapes.
 class Reduction {
  public:
-  /// Sums over the axes of `x` that are set in `reduced`. The result has the others, in order.
+  /// Sums over the axes of `x` that are set in `reduced`. The result has the remaining axes in
+  /// order.
   Reduction(const TensorDesc& x, const std::vector<bool>& reduced);
 
-  int64_t terms() const { return plan_.layout.terms; }  // that go into one sum
+  int64_t terms() const { return plan_.layout.terms; }  // the number of terms of one sum
   size_t workspace() const { return plan_.workspace(sizeof(double)); }
-  /// out = factor * the sums of x, in float32 where x has 16 bits. REQUIRES: x and out do not
-  /// overlap.
+  /// out = factor * the sums of x, in float32 if x has 16 bits. REQUIRES: x and out do not overlap.
   Launch sum(double factor) const;
 
  private:

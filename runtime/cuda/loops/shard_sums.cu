@@ -1,5 +1,5 @@
-// Sums over shards: a part is joined to all levels of the tree that are full, in one kernel for
-// many tensors.
+// Adds the part of a shard to all levels of the tree that are full. One kernel processes many
+// tensors.
 #include "runtime/cuda/loops/shard_sums.h"
 
 #include <bit>
@@ -13,11 +13,11 @@ namespace {
 using plan::Combine;
 
 struct Entry : ShardPart {
-  int64_t end;  // as in Table
+  int64_t end;  // see Table
 };
 
 struct RankEntry : RankPart {
-  int64_t end;  // as in Table
+  int64_t end;  // see Table
 };
 
 struct Ranks {
@@ -25,11 +25,11 @@ struct Ranks {
   int64_t shards;
 };
 
-/// Types of an element, and of a sum.
+/// The types of an element and of a sum.
 template <typename T, typename Total>
 struct Types {};
 
-/// Calls f with the types of an entry.
+/// Calls f with the element type and the sum type of an entry.
 template <typename Of, typename F>
 __device__ void visit_types(const Of& of, F f) {
   const auto visit_float = [&]<typename T>(T*) {
@@ -55,14 +55,14 @@ __device__ void visit_types(const Of& of, F f) {
   }
 }
 
-/// Where a shard stands in the tree.
+/// The position of a shard in the tree.
 struct Turn {
-  int full;  // levels that hold sums
+  int full;  // the number of levels that currently store sums
   bool last;
   int64_t shards;
 };
 
-/// Integers wrap around.
+/// Adds two values; integers wrap around.
 template <typename T>
 __device__ T added(T a, T b) {
   if constexpr (std::is_integral_v<T>)
@@ -71,7 +71,7 @@ __device__ T added(T a, T b) {
     return a + b;
 }
 
-/// NaN wins.
+/// Joins two values; the result is NaN if either value is NaN.
 template <typename T>
 __device__ T joined(Combine combine, T sum, T x) {
   if (combine == Combine::kMax) return x > sum || x != x ? x : sum;
@@ -79,7 +79,7 @@ __device__ T joined(Combine combine, T sum, T x) {
   return added(sum, x);
 }
 
-/// A mean of shards is their sum by a power of two, which is exact.
+/// A mean of shards divides their sum by a power of two, which is exact.
 template <typename T, typename Total>
 __device__ T whole_of(Combine combine, int64_t shards, Total total) {
   if constexpr (std::is_floating_point_v<Total>)
@@ -105,7 +105,7 @@ __device__ void join_piece(const ShardPart& of, const Piece& piece, const Turn& 
   }
 }
 
-/// By the tree of ranks: each sum of a right half takes that of the left one in.
+/// Joins totals along the tree of ranks: each sum of a right half adds that of the left half.
 template <typename T, typename Total>
 __device__ void join_totals(const RankPart& of, const Piece& piece, const Ranks& ranks) {
   const auto total = [&](int rank) {
@@ -136,7 +136,7 @@ __global__ void join_all_ranks(Table<RankEntry> table, Ranks ranks) {
   });
 }
 
-/// One launch for as many parts as a table takes.
+/// Launches the kernel once for every kMost parts, which fill a table.
 template <typename OneEntry, typename Part, typename Argument>
 void launch_tables(const char* name, std::span<const Part> parts, const Argument& argument,
                    void (*kernel)(Table<OneEntry>, Argument), const LaunchState& state) {

@@ -1,5 +1,5 @@
-// Kernels over many tensors at once: tables of them as kernel parameters, and a block for every
-// chunk of one.
+// Kernels that process many tensors at once. A table of the tensors is a kernel parameter, and each
+// chunk of a tensor is processed by one block.
 #pragma once
 
 #include "runtime/base/host_device.h"
@@ -7,23 +7,24 @@
 
 namespace flow::cuda {
 
-inline constexpr int64_t kChunk = 16 * kThreads;  // elements of a block
+inline constexpr int64_t kChunk = 16 * kThreads;  // the number of elements of a block
 
-/// An entry has `elements`, and `end`: the first block that is another's.
+/// An entry has `elements`, and `end`, the first block that belongs to the next entry.
 template <typename Entry>
 struct Table {
-  /// As many as one launch takes: its parameters have 4096 bytes, with those behind the table.
+  /// The number of entries that fit in one launch, whose parameters have 4096 bytes including those
+  /// after the table.
   static constexpr int kMost = sizeof(Entry) <= 80 ? 48 : 3840 / sizeof(Entry);
   Entry entries[kMost];
 };
 
-/// Elements [first, end) of a tensor.
+/// The elements [first, end) of a tensor.
 struct Piece {
   int index;
   int64_t first, end;
 };
 
-/// What this block does.
+/// Returns the piece that this block processes.
 template <typename Entry>
 __device__ Piece piece_of_block(const Table<Entry>& table) {
   const int64_t block = blockIdx.x;

@@ -1,6 +1,6 @@
-// What the threads of a warp or a block find out together, in fixed trees, so that bits repeat;
-// every thread gets the result. And kernels with a team for each row: a warp for short rows, a
-// block for long ones.
+// Reductions and scans over the threads of a warp or a block. They use fixed trees, so that results
+// are bit-identical in every run, and every thread receives the result. Also kernels with a team of
+// threads for each row: a warp for a short row, a block for a long one.
 #pragma once
 
 #include "runtime/base/host_device.h"
@@ -8,7 +8,8 @@
 
 namespace flow::cuda {
 
-/// Are results of so many elements each better made by a block each than by a thread?
+/// Returns true if results of `elements` elements each are better computed by a block each than by
+/// a thread each.
 inline bool suits_blocks(int64_t elements, int64_t results) {
   constexpr int64_t kManyResults = 1 << 14;
   return elements >= kWarp && results < kManyResults;
@@ -21,7 +22,7 @@ struct Sum {
   }
 };
 
-/// A NaN on the right is passed over.
+/// Ignores a NaN on the right.
 struct Larger {
   template <typename T>
   __device__ T operator()(T a, T b) const {
@@ -36,7 +37,7 @@ struct Smaller {
   }
 };
 
-/// op over the warp's values. REQUIRES: all lanes call it; op commutes.
+/// Applies op to the values of the warp. REQUIRES: All lanes call it; op commutes.
 template <typename T, typename Op>
 __device__ T over_warp(T value, Op op) {
   for (int lanes = kWarp / 2; lanes > 0; lanes /= 2)
@@ -44,14 +45,14 @@ __device__ T over_warp(T value, Op op) {
   return value;
 }
 
-/// op over the values of a block of one dimension, whole warps. Uses a T of shared memory for each
-/// warp. REQUIRES: all threads call it; op commutes.
+/// Applies op to the values of a one-dimensional block of whole warps. Uses a T of shared memory
+/// for each warp. REQUIRES: All threads call it; op commutes.
 template <typename T, typename Op>
 __device__ T over_block(T value, Op op) {
   value = over_warp(value, op);
   const unsigned warps = blockDim.x / kWarp;
   if (warps == 1) return value;
-  __syncthreads();  // whoever reads what was shared before
+  __syncthreads();  // waits until the previous shared values have been read
   if (threadIdx.x % kWarp == 0) shared<T>()[threadIdx.x / kWarp] = value;
   __syncthreads();
   value = shared<T>()[0];
@@ -59,7 +60,7 @@ __device__ T over_block(T value, Op op) {
   return value;
 }
 
-/// The same over teams of kTeam adjacent threads: a warp, or the block.
+/// Applies op to the values of a team of kTeam adjacent threads, which is a warp or the block.
 template <int kTeam, typename T, typename Op>
 __device__ T over_team(T value, Op op) {
   if constexpr (kTeam == kWarp)
@@ -68,20 +69,20 @@ __device__ T over_team(T value, Op op) {
     return over_block(value, op);
 }
 
-/// What is joined of a column of threads.
+/// The joined values of a column of threads.
 template <typename Value>
 struct ColumnScan {
-  Value before, all;  // of the threads before this one; of all
+  Value before, all;  // the values of the threads before this one; those of all threads
 };
 
-/// Joins the values of each column of threads in the block, from the first thread on (Hillis and
-/// Steele, 1986); `join` need not commute. Uses a Value of shared memory for each thread. REQUIRES:
-/// all threads call it.
+/// Joins the values of each column of threads in the block, starting with the first thread (Hillis
+/// and Steele, 1986). `join` need not commute. Uses a Value of shared memory for each thread.
+/// REQUIRES: All threads call it.
 template <typename Value, typename Join>
 __device__ ColumnScan<Value> scan_threads(Value value, Value identity, Join join) {
   Value* column = shared<Value>() + threadIdx.x;
   Value& own = column[threadIdx.y * blockDim.x];
-  __syncthreads();  // the values of the tile before have been read
+  __syncthreads();  // waits until the values of the previous tile have been read
   own = value;
   for (unsigned apart = 1; apart < blockDim.y; apart *= 2) {
     __syncthreads();
@@ -100,16 +101,17 @@ __device__ ColumnScan<T> sum_of_threads(T value) {
   return scan_threads(value, T{0}, Sum{});
 }
 
-/// Is a block a row's team? Else a warp is.
+/// Returns true if the team of a row is a block, and false if it is a warp.
 inline bool is_long_row(int64_t n) { return n > 32 * kWarp; }
 
-/// A grid of teams for rows of n elements. Its shared memory is what over_team asks for.
+/// Returns a grid of teams for rows of n elements, with the shared memory that over_team needs.
 inline LaunchShape shape_for_rows(int64_t rows, int64_t n) {
   const int64_t teams = is_long_row(n) ? 1 : kThreads / kWarp;
   return {{blocks_for(ceil_div(rows, teams))}, {kThreads}, kThreads / kWarp * sizeof(double)};
 }
 
-/// Calls f(row, lane) for the rows of this thread's team of kTeam, of the teams of `blocks` blocks.
+/// Calls f(row, lane) for the rows of this thread's team of kTeam threads. The rows are distributed
+/// over the teams of `blocks` blocks.
 template <int kTeam, typename F>
 __device__ void for_rows(int64_t rows, F f, unsigned blocks = gridDim.x) {
   constexpr int kTeams = kThreads / kTeam;

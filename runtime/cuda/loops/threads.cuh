@@ -1,5 +1,5 @@
-// What device code and its launches have in common: where a thread stands and what its block
-// shares. Alike under nvcc and where a test compiles kernels for the CPU.
+// Shared code of kernels and their launches: the position of a thread and the shared memory of its
+// block. It works the same under nvcc and in tests that compile kernels for the CPU.
 #pragma once
 
 #include <cuda_runtime.h>
@@ -13,7 +13,7 @@
 
 namespace flow::cuda {
 
-/// The block's dynamic shared memory, of the bytes its launch asked for.
+/// Returns the block's dynamic shared memory, whose size its launch specified.
 template <typename T>
 __device__ T* shared() {
 #ifdef FLOW_CUDA_ON_CPU
@@ -24,13 +24,15 @@ __device__ T* shared() {
 #endif
 }
 
-/// This thread's place among all of a grid of one dimension, and the number of them.
+/// The index of this thread among all threads of a one-dimensional grid, and the number of these
+/// threads.
 __device__ inline int64_t first_index() {
   return static_cast<int64_t>(blockIdx.x) * blockDim.x + threadIdx.x;
 }
 __device__ inline int64_t index_step() { return static_cast<int64_t>(gridDim.x) * blockDim.x; }
 
-/// f(i) for i < kCount. Unrolled, so that what it indexes are registers.
+/// Calls f(i) for i < kCount. The loop is unrolled, so that the arrays that it indexes stay in
+/// registers.
 template <int kCount, typename F>
 __device__ void for_elements(F f) {
 #ifdef __CUDACC__
@@ -39,8 +41,8 @@ __device__ void for_elements(F f) {
   for (int i = 0; i < kCount; ++i) f(i);
 }
 
-/// a b + sum. A device rounds that once, in one instruction, which -fmad=false keeps the compiler
-/// from: for sums that have no bits to share with the CPU.
+/// Returns a * b + sum. A device rounds the result once, in a single instruction that -fmad=false
+/// keeps the compiler from generating. It is for sums that need not be bit-identical to the CPU's.
 template <typename T>
 __device__ T multiply_add(T a, T b, T sum) {
 #ifdef FLOW_CUDA_ON_CPU
@@ -50,8 +52,8 @@ __device__ T multiply_add(T a, T b, T sum) {
 #endif
 }
 
-/// A block for every kThreads of n elements. Loops go on from there with index_step(), so that
-/// tensors of any size will do.
+/// Returns a grid with a block for every kThreads of n elements. Kernels loop with index_step(), so
+/// that tensors can have any size.
 inline LaunchShape shape_for(int64_t n) {
   return {{blocks_for(std::max<int64_t>(ceil_div(n, kThreads), 1))}, {kThreads}};
 }

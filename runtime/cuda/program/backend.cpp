@@ -1,4 +1,4 @@
-// The CUDA backend: from a job to a prepared program.
+// The CUDA backend, which turns a job into a prepared program.
 #include "runtime/cuda/program/backend.h"
 
 #include <fmt/format.h>
@@ -24,10 +24,10 @@ using plan::TensorId;
 
 constexpr const char* kMemory = "GPU memory";
 
-/// Every tensor is in C order.
+/// Any two tensors have the same layout, because every tensor is in C order.
 bool lie_alike(TensorId, TensorId) { return true; }
 
-/// What f returns; a RunError of it names the job.
+/// Returns the result of f, and adds the job's name to a RunError that it throws.
 template <typename F>
 auto named(const plan::Job& job, F f) {
   try {
@@ -37,7 +37,7 @@ auto named(const plan::Job& job, F f) {
   }
 }
 
-/// Sums and fingerprints lie at the end of the arena.
+/// Places sums and fingerprints at the end of the arena.
 void add_sums(PreparedJob& prepared, const exec::Collectives* ranks, exec::MemoryReport& report) {
   const auto add = [&](const char* name, size_t bytes) {
     if (bytes > 0) report.at_peak.push_back({name, bytes});
@@ -54,8 +54,8 @@ void add_sums(PreparedJob& prepared, const exec::Collectives* ranks, exec::Memor
   std::ranges::stable_sort(report.at_peak, std::greater<>{}, &exec::MemoryReport::Holder::bytes);
 }
 
-/// The shards that this rank has, what it exchanges, and the slices that it updates. `visible`:
-/// tensors that must be whole.
+/// Plans the shards of this rank, the data that it exchanges, and the slices that it updates.
+/// `visible` lists tensors that must be whole.
 void plan_ranks(exec::Collectives* ranks, std::span<const TensorId> visible,
                 PreparedJob& prepared) {
   const plan::Job& job = prepared.grouped.job;
@@ -73,7 +73,7 @@ void plan_ranks(exec::Collectives* ranks, std::span<const TensorId> visible,
       exec::Division(job, std::move(updates), prepared.rank_sums.buckets, ranks->rank());
 }
 
-/// What passes to another device, or comes from there.
+/// Returns the tensors that are transferred to or from another device.
 std::vector<TensorId> transferred_tensors(const exec::PrepareOptions& options) {
   std::vector<TensorId> ids;
   for (const exec::TransferredTensor& transferred : options.transferred)
@@ -81,7 +81,7 @@ std::vector<TensorId> transferred_tensors(const exec::PrepareOptions& options) {
   return ids;
 }
 
-/// The loop, whose parts are those of the job.
+/// Returns the loop with the step numbers of a job whose steps run in `parts`.
 plan::Loop renumbered(plan::Loop loop, std::span<const size_t> parts) {
   loop.first = plan::StepId(static_cast<size_t>(std::ranges::count(parts, size_t{0})));
   loop.end = plan::StepId(parts.size() - static_cast<size_t>(std::ranges::count(parts, size_t{2})));
@@ -130,18 +130,18 @@ class CudaBackend : public exec::Backend {
   }
 
  private:
-  /// `recurrent_workspace`: as lower_recurrent. Where the job does not fit with the library's
-  /// layers, which need memory besides their workspaces, it is prepared without them.
+  /// `recurrent_workspace` is as in lower_recurrent. If the job does not fit with the library's
+  /// recurrent layers, which need memory besides their workspaces, it is prepared without them.
   std::unique_ptr<exec::Program> prepare(const plan::Job& job, const exec::PrepareOptions& options,
                                          const KernelSource& source, size_t recurrent_workspace) {
-    // Copies to the host run beside what follows, so that what they read is kept.
+    // Copies to the host run in parallel with later work, so the tensors that they read are kept.
     std::vector<TensorId> kept = options.deliverables;
     std::erase(kept, TensorId());
     const std::vector<TensorId> transferred = transferred_tensors(options);
     std::vector<TensorId> visible = kept;
     visible.insert(visible.end(), transferred.begin(), transferred.end());
     plan::Job plain = job;
-    plain.loop.reset();  // its steps have other numbers by the end
+    plain.loop.reset();  // the steps have other numbers at the end
     Versions versions;
     plan::Job made = move_channels_last(lower_epilogues(plain), kept, transferred, &versions);
     const auto parts_of_made = [&] { return parts_of(job, options.segments, made); };
@@ -180,7 +180,7 @@ class CudaBackend : public exec::Backend {
     if (recurrent_workspace > 0 && report.total() > capacity(options) &&
         std::ranges::any_of(grouped.job.steps, is_library_layer))
       return prepare(job, options, source, 0);
-    // Less may be left by now: the libraries have taken some.
+    // Less memory may be available now, because the libraries have allocated some.
     const bool keeps = account(grouped.job, options, prepared.fingerprints.tensors().size(),
                                available_memory(job), report);
     return named(job, [&] {
@@ -190,7 +190,7 @@ class CudaBackend : public exec::Backend {
     });
   }
 
-  /// What choices of algorithms depend on, besides what is computed.
+  /// Describes what choices of algorithms depend on besides the computation.
   std::string device_text() const {
     const DeviceProperties& device = driver_->properties();
     std::string text = fmt::format("{}, {}.{}, {} multiprocessors, {} bytes, driver {}, runtime {}",
@@ -201,8 +201,8 @@ class CudaBackend : public exec::Backend {
     return text;
   }
 
-  /// What is free but for a margin: kernels are loaded when they are first used, and graphs lie on
-  /// the device, too.
+  /// Returns the free memory minus a margin for kernels, which are loaded at their first use, and
+  /// for graphs, which are also stored on the device.
   size_t available_memory(const plan::Job& job) {
     const size_t free = named(job, [&] { return driver_->free_memory(); });
     return free - std::min(margin(), free / 4);
@@ -213,8 +213,8 @@ class CudaBackend : public exec::Backend {
     return std::max(kLeast, driver_->properties().memory / 50);
   }
 
-  /// What the device has for a job next to those that share variables with it, where no other
-  /// process uses it.
+  /// Returns the memory that is available to the job, besides the programs that share variables
+  /// with it, if no other process uses the device.
   size_t capacity(const exec::PrepareOptions& options) const {
     const size_t memory = driver_->properties().memory;
     size_t taken = std::min(margin(), memory / 4);
@@ -223,12 +223,12 @@ class CudaBackend : public exec::Backend {
     return memory - std::min(memory, taken);
   }
 
-  /// What a workspace may take, in bytes: a quarter of the device's memory.
+  /// Returns the limit of a workspace in bytes: a quarter of the device's memory.
   size_t most_workspace() const { return driver_->properties().memory / 4; }
 
-  /// The kernels of the steps, with places for everything. Where the job would not fit,
-  /// workspaces may take what its tensors leave: this changes the choice of kernels, but never
-  /// depends on what other processes use at the moment.
+  /// Chooses the kernels of the steps and places everything in memory. If the job would not fit,
+  /// workspaces are limited to the memory that its tensors leave. This changes the choice of
+  /// kernels, which never depends on the memory that other processes currently use.
   exec::MemoryReport choose_kernels(const exec::PrepareOptions& options,
                                     std::span<const TensorId> kept, const KernelSource& source,
                                     PreparedJob& prepared) {
@@ -260,7 +260,7 @@ class CudaBackend : public exec::Backend {
     return report;
   }
 
-  /// `workspaces`: by step, bytes.
+  /// `workspaces` is indexed by step, in bytes.
   exec::MemoryReport place_all(const exec::PrepareOptions& options, std::span<const TensorId> kept,
                                const std::vector<size_t>& workspaces, PreparedJob& prepared) const {
     const std::vector<exec::VariableSlice> slices = prepared.division.slots();
@@ -280,15 +280,15 @@ class CudaBackend : public exec::Backend {
     return std::move(memory.report);
   }
 
-  /// One for all programs.
+  /// Opens the communicator that all programs share.
   void open_communicator(const plan::Job& job, exec::Collectives& ranks) {
     if (communicator_) return;
     communicator_ =
         named(job, [&] { return std::make_unique<Communicator>(open_nccl_(), *driver_, ranks); });
   }
 
-  /// Completes the report. True where the columns are to be kept on the device: they may take half
-  /// of what the job leaves.
+  /// Completes the report. Returns true if the columns should be kept on the device: they may use
+  /// half of the memory that the job leaves.
   bool account(const plan::Job& job, const exec::PrepareOptions& options, size_t fingerprints,
                size_t available, exec::MemoryReport& report) const {
     const ProgramMemory::Sizes sizes{report.variables, report.arena,

@@ -1,4 +1,4 @@
-// The CUDA backend: one device.
+// The CUDA backend for one device.
 #pragma once
 
 #include <memory>
@@ -10,7 +10,8 @@
 
 namespace flow::cuda {
 
-/// Its programs must go before it does. `open_nccl` is called where several ranks share a job.
+/// Returns the backend, which must outlive its programs. `open_nccl` is called if several ranks
+/// share a job.
 std::unique_ptr<exec::Backend> make_backend(std::unique_ptr<Driver> driver,
                                             std::unique_ptr<Libraries> libraries,
                                             const NcclCalls& (*open_nccl)() = cuda::open_nccl);

@@ -1,4 +1,4 @@
-// The kernels of all families, and from steps to kernels.
+// Lists the kernels of all families, and prepares the kernels of a job's steps.
 #include "runtime/cuda/program/bound_kernels.h"
 
 #include <fmt/format.h>
@@ -47,7 +47,7 @@ class KernelBinder {
   }
 
  private:
-  /// None where the result is a slice without elements.
+  /// Returns an empty kernel if the result is a slice without elements.
   Kernel kernel_for(size_t step) {
     const Request request = request_of(step);
     const TensorDesc& result = request.outputs[0];
@@ -79,7 +79,8 @@ class KernelBinder {
     return desc;
   }
 
-  /// A second result that nobody reads is described like the first: kernels only ask if it is used.
+  /// A second result that no step reads is described like the first one, because kernels only check
+  /// whether it is used.
   TensorDesc result_of(size_t step, TensorId id) const {
     if (id.valid()) return desc_of(step, id);
     TensorDesc desc = desc_of(step, job_.steps[step].outputs[0]);

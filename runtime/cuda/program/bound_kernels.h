@@ -11,36 +11,39 @@
 namespace flow::cuda {
 
 struct BoundKernels {
-  std::vector<Kernel> kernels;   // by step; no launch: a view, a step of whose result this rank has
-                                 // nothing, or part of an update
-  std::vector<Updates> updates;  // by group
+  // Indexed by step. There is no launch for a view, for a step of whose result this rank has
+  // nothing, or for a part of an update.
+  std::vector<Kernel> kernels;
+  std::vector<Updates> updates;  // indexed by group
   Checks checks;
 
-  /// Bytes of the workspace of each step. That of an update is the first step's.
+  /// Returns the workspace of each step in bytes. The workspace of an update belongs to its first
+  /// step.
   std::vector<size_t> workspaces(std::span<const UpdateGroup> groups) const;
-  /// Bytes that come together from all ranks in a call.
+  /// Returns the number of bytes that a call gathers from all ranks.
   size_t gathered() const;
 };
 
-/// The kernels of libraries, with their workspaces.
+/// Lists the kernels of libraries with their workspaces.
 std::vector<exec::LibraryStep> list_library_steps(const plan::Job& job, const BoundKernels& bound);
 
-/// The slices of tensors that steps of rank `rank` work on.
+/// The slices of tensors that the steps of rank `rank` process.
 struct RankSlices {
   const exec::Division& division;
   size_t rank = 0;
 };
 
-/// What kernels are chosen from, and how.
+/// The sources of kernels and the options for choosing among them.
 struct KernelSource {
   Driver& driver;
   Libraries& libraries;
-  bool fuse = true;            // as of Request
-  StepTimer* timer = nullptr;  // likewise
+  bool fuse = true;            // see Request
+  StepTimer* timer = nullptr;  // see Request
 };
 
-/// RunError, with the job-file line and the step's name, where a step cannot run on this device.
-/// `owners`: by tensor, whose memory it lies in. `most_workspace`: bytes, of a convolution.
+/// Prepares the kernels of all steps. Throws RunError, with the job-file line and the step's name,
+/// if a step cannot run on this device. `owners` contains, for each tensor, the tensor whose memory
+/// it uses. `most_workspace` limits the workspace of a convolution, in bytes.
 BoundKernels bind_kernels(const Grouped& grouped, std::span<const plan::TensorId> owners,
                           const RankSlices& slices, size_t most_workspace,
                           const KernelSource& source);

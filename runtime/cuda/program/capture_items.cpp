@@ -1,4 +1,4 @@
-// Binds steps to memory once: the items of a call, and what comes between them.
+// Binds steps to memory once. Builds the items of a call and plans the work between them.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -71,7 +71,7 @@ GraphCapture::GraphCapture(Driver& driver, Stream stream, const PreparedJob& job
   cut_pieces();
 }
 
-/// Made last of all: jobs without parallel steps have none.
+/// The branch is created last, and only for jobs with parallel steps.
 void GraphCapture::add_branch(const PreparedJob& job) {
   for (size_t step = 0; step < job.parallel.size(); ++step)
     if (job.parallel[step]) items_[item_of_[step]].parallel = true;
@@ -164,12 +164,12 @@ void GraphCapture::add_updates(const PreparedJob& job, const UpdateGroup& group,
   keep_item(std::move(item));
 }
 
-/// In the workspace of the first of the item's steps.
+/// Gathers in the workspace of the item's first step.
 void GraphCapture::add_gather(Item& item, const RankGather& gather) const {
   item.gather = rank_sums_->add_gather(gather, item.operands[0].workspace);
 }
 
-/// From here on the operands stay where they are.
+/// Stores the item. Its operands do not move afterwards, so buffers can refer to them.
 void GraphCapture::keep_item(Item item) {
   for (const Operands& o : item.operands)
     item.buffers.push_back({o.inputs, o.outputs, o.epilogue_spans, o.workspace});
@@ -255,8 +255,8 @@ void GraphCapture::place_buckets(const PreparedJob& job) {
   }
 }
 
-/// The last piece of shards ends with their last step. What an item does behind its gather belongs
-/// to the next piece, so that the last one may have nothing else.
+/// The last piece of shards ends with their last step. The work of an item after its gather belongs
+/// to the next piece, so the last piece may contain nothing else.
 void GraphCapture::cut_pieces() {
   if (piece_ends_.empty() || piece_ends_.back() != part_ends_[0])
     piece_ends_.push_back(part_ends_[0]);
@@ -264,12 +264,12 @@ void GraphCapture::cut_pieces() {
   for (size_t i = part_ends_[0]; i < items_.size(); ++i)
     if (items_[i].gather) piece_ends_.push_back(i + 1);
   piece_ends_.push_back(items_.size());
-  // What a piece completes is exchanged before the next one starts.
+  // The data that a piece completes is exchanged before the next piece starts.
   for (const size_t end : piece_ends_)
     if (end < items_.size()) items_[end].parallel = false;
 }
 
-/// Sums over shards come behind the items of shards.
+/// Sums over shards are timed after the items of shards.
 size_t GraphCapture::timed_index(size_t item) const {
   return 1 + item + (shards_ > 1 && item >= part_ends_[0] ? 1 : 0);
 }
@@ -283,7 +283,8 @@ std::vector<exec::TimedStep> GraphCapture::list_timed_steps(const PreparedJob& j
   const std::vector<plan::Step>& steps = job.grouped.job.steps;
   for (size_t i = steps.size(); i-- > 0;) {
     exec::TimedStep& one = timed[timed_index(item_of_[i])];
-    one.kernel = one.name.empty() ? "" : "with the following steps";  // updates, launched as one
+    // Several steps share an item if they are updates that are launched together.
+    one.kernel = one.name.empty() ? "" : "with the following steps";
     if (const Kernel& kernel = job.bound.kernels[i]; !kernel.name.empty())
       one.kernel = fmt::format("{}, {}", kernel.name, human_bytes(kernel.workspace));
     one.name = steps[i].name;
@@ -299,8 +300,8 @@ std::vector<exec::TimedStep> GraphCapture::list_timed_steps(const PreparedJob& j
 }
 
 void GraphCapture::take_times(const PreparedJob& job, size_t output_slots) {
-  // A shard's items, with inputs, outputs and sums of its own; buckets; the other items, some of
-  // them in two; inputs, outputs and variables of a call.
+  // Counts the items of each shard with its inputs, outputs and sums; the buckets; the other items,
+  // some of which are marked twice; and the inputs, outputs and variables of a call.
   const auto shards = static_cast<size_t>(end_shard_ - first_shard_);
   const size_t of_shards = shards_ > 1 ? part_ends_[0] : 0;
   const size_t marks = shards * (shards_ > 1 ? of_shards + 3 : 0) + buckets_.size() +

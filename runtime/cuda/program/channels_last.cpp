@@ -1,4 +1,5 @@
-// Plan to plan: each image has a version with channels last, one as the plan says, or both.
+// A pass from plan to plan in which each image has a version with channels last, a version as in
+// the plan, or both.
 #include "runtime/cuda/program/passes.h"
 
 #include <algorithm>
@@ -20,7 +21,7 @@ namespace {
 using plan::TensorId;
 using Integers = std::vector<int64_t>;
 
-/// Is the step a convolution for tensor cores, in every call?
+/// Returns true if the step is a convolution that uses tensor cores and runs in every call.
 bool uses_tensor_cores(const plan::Job& job, const plan::Step& step) {
   if (!step.op->convolves() || step.probe) return false;
   const DType dtype = job[step.inputs[0]].dtype;
@@ -29,7 +30,7 @@ bool uses_tensor_cores(const plan::Job& job, const plan::Step& step) {
 
 Shape channels_last(const Shape& shape) { return {shape[0], shape[2], shape[3], shape[1]}; }
 
-/// Has an image of this shape, [N, C, H, W], the same bytes in both layouts?
+/// Returns true if an image of this shape, [N, C, H, W], has the same bytes in both layouts.
 bool layouts_coincide(const Shape& shape) { return shape[1] == 1 || shape.elements(2, 4) == 1; }
 
 class ImageMover {
@@ -64,18 +65,19 @@ class ImageMover {
   }
 
  private:
-  /// A tensor of the plan: where it lies so far, if anywhere.
+  /// The existing versions of a tensor of the plan. A missing version is invalid.
   struct Places {
-    TensorId plain;           // as the plan says
-    TensorId images;          // with channels last
-    TensorId probed;          // as the plan says, in calls that deliver it
-    bool activation = false;  // a step made it with channels last: what reads it may do so, too
+    TensorId plain;   // the version as in the plan
+    TensorId images;  // the version with channels last
+    TensorId probed;  // the version as in the plan, in calls that deliver it
+    // True if a step made it with channels last, so that its readers may use that version.
+    bool activation = false;
   };
-  /// Who reads a tensor of the plan.
+  /// The readers of a tensor of the plan.
   struct Uses {
     bool delivered = false, transferred = false;
-    bool convolved = false;  // on tensor cores
-    bool read = false;       // by another step
+    bool convolved = false;  // read by a convolution on tensor cores
+    bool read = false;       // read by another step
   };
 
   void add(plan::Step step) {
@@ -88,7 +90,8 @@ class ImageMover {
     add_plain(std::move(step));
   }
 
-  /// May the step read an image that lies with channels last already, and all others so?
+  /// Returns true if the step may read an image that already has channels last, and read its other
+  /// images with channels last, too.
   bool follows(const plan::Step& step, ChannelsLast layout) const {
     const auto is_activation = [&](TensorId id) { return places_[id.index()].activation; };
     if (std::ranges::none_of(step.inputs, is_activation)) return false;
@@ -113,7 +116,7 @@ class ImageMover {
     return false;
   }
 
-  /// The rounding to 16 bits of what a convolution reads is part of its conversion; between
+  /// A cast to 16 bits before a convolution is part of the conversion to channels last. Between
   /// versions with channels last, which have 16 bits, a cast does nothing.
   void add_cast(plan::Step step) {
     const TensorId from = step.inputs[0], to = step.outputs[0];
@@ -171,7 +174,7 @@ class ImageMover {
       if (id.valid() && !places_[id.index()].plain.valid()) deliver(id);
   }
 
-  /// `made`, a version of `of`, may lie where `of` may, in the version that the step reads.
+  /// Lets `made`, a version of `of`, alias what `of` may alias, in the version that the step reads.
   void keep_alias(TensorId of, TensorId made, const std::vector<TensorId>& inputs,
                   const std::vector<TensorId>& versions) {
     const TensorId alias = std::exchange(job_.tensors[of.index()].alias, TensorId());
@@ -182,8 +185,8 @@ class ImageMover {
     job_.tensors[made.index()].alias = version;
   }
 
-  /// Makes the plan's version of what a step has just made with channels last, for readers that are
-  /// no steps.
+  /// Makes the plan's version of a tensor that a step has just made with channels last, for readers
+  /// that are not steps.
   void deliver(TensorId id) {
     job_.tensors[id.index()].alias = TensorId();
     if (job_[id].combine || uses_[id.index()].transferred) {
@@ -194,7 +197,7 @@ class ImageMover {
     }
   }
 
-  /// The tensor as the plan says, for a step that is a probe or not.
+  /// Returns the tensor as in the plan, for a step that may be a probe.
   TensorId plain(TensorId id, bool probe) {
     const Places known = places_[id.index()];
     if (known.plain.valid()) return known.plain;
@@ -205,7 +208,7 @@ class ImageMover {
     return made;
   }
 
-  /// The tensor with channels last.
+  /// Returns the tensor with channels last.
   TensorId images(TensorId id) {
     if (!places_[id.index()].images.valid()) {
       const TensorId made = add_images(id);
@@ -215,13 +218,14 @@ class ImageMover {
     return places_[id.index()].images;
   }
 
-  /// The dtype in which what has `dtype` lies with channels last.
+  /// Returns the dtype of the version with channels last of a tensor of `dtype`.
   DType dtype_of_images(DType dtype) const {
     return dtype == DType::kFloat32 ? low_precision_.value_or(dtype) : dtype;
   }
 
   TensorId add_images(TensorId of) {
-    constexpr int kAxes[] = {0, 3, 1, 2};  // of channels last, by axis of the plan
+    // The axis with channels last, indexed by the axis in the plan.
+    constexpr int kAxes[] = {0, 3, 1, 2};
     plan::Tensor tensor = job_[of];
     tensor.name += ":nhwc";
     tensor.dtype = dtype_of_images(tensor.dtype);
@@ -243,10 +247,10 @@ class ImageMover {
     return id;
   }
 
-  /// Adds the step that makes one version of a tensor of the other. Where both have the same bytes,
-  /// `to` may lie on `from`.
+  /// Adds the step that makes one version of a tensor from the other. If both have the same bytes,
+  /// `to` may alias `from`.
   void convert(TensorId from, TensorId to, const Integers& permutation, bool probe) {
-    const bool planar = permutation[1] == 3;  // what `to` is
+    const bool planar = permutation[1] == 3;  // true if `to` is as in the plan
     const DType dtype = job_[to].dtype;
     plan::Step step = make_step(origin_, ops::kReshape->name,
                                 planar ? job_[from].name + ":nchw" : job_[to].name, from, to);
@@ -267,9 +271,9 @@ class ImageMover {
   plan::Job job_;
   Versions* const shown_;  // may be null
   const std::optional<DType> low_precision_;
-  std::vector<Places> places_;  // by tensor
-  std::vector<Uses> uses_;      // likewise
-  plan::Step origin_;           // that conversions are for
+  std::vector<Places> places_;  // indexed by tensor
+  std::vector<Uses> uses_;      // indexed by tensor
+  plan::Step origin_;           // the step for which conversions are added
 };
 
 }  // namespace

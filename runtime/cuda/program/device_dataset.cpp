@@ -1,4 +1,4 @@
-// Taking columns to the device.
+// Copies the columns of datasets to the device.
 #include "runtime/cuda/program/device_dataset.h"
 
 #include <algorithm>
@@ -10,7 +10,7 @@
 namespace flow::cuda {
 namespace {
 
-constexpr size_t kStaged = size_t{8} << 20;  // bytes converted before they are copied
+constexpr size_t kStaged = size_t{8} << 20;  // bytes that are converted before each copy
 
 size_t converted_row_bytes(const plan::Tensor& input, const io::ColumnReader& column) {
   return bytes_of(column.row_shape(), input.dtype);
@@ -24,7 +24,7 @@ size_t bytes_of_all(const Parts& parts) {
   return bytes;
 }
 
-/// Parts of the host's memory, one after another in memory of their own on the device.
+/// Copies parts of host memory into new device memory, one after another.
 DeviceBytes upload(Driver& driver, Stream stream, const Parts& parts) {
   DeviceBytes memory(driver, driver.allocate(std::max(bytes_of_all(parts), kAlignment)));
   std::byte* to = memory.get();
@@ -36,7 +36,7 @@ DeviceBytes upload(Driver& driver, Stream stream, const Parts& parts) {
   return memory;
 }
 
-/// All rows, converted on the host a part at a time.
+/// Copies all rows to the device. They are converted on the host in parts.
 DeviceBytes upload_converted(Driver& driver, Stream stream, const plan::Tensor& input,
                              io::ColumnReader& column) {
   const size_t row_bytes = converted_row_bytes(input, column);

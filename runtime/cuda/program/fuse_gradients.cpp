@@ -1,4 +1,4 @@
-// Plan to plan: steps that become parts of products.
+// A pass from plan to plan that makes steps parts of products.
 #include "runtime/cuda/program/passes.h"
 
 #include <algorithm>
@@ -51,8 +51,8 @@ class GradientFuser {
     bool fit;
   };
 
-  /// dx = (dy where y > 0, else 0), where y is a product with a ReLU as its last epilogue op, and
-  /// dy one that no other step reads. Both may have been rounded by a cast.
+  /// Fuses dx = (dy where y > 0, else 0), where y is a product with a ReLU as its last epilogue op,
+  /// and dy is a product that no other step reads. A cast may have rounded either of them.
   void fuse_relu_grad(size_t at) {
     const plan::Step& gradient = job_.steps[at];
     const TensorId dy = gradient.inputs[0], y = gradient.inputs[1], dx = gradient.outputs[0];
@@ -91,9 +91,9 @@ class GradientFuser {
     edits_.remove(at);
   }
 
-  /// dbias = the sum of dy over its rows, where a product sums over them too. The product then
-  /// stands where the first of the two did: the bias may be updated before the weight's gradient
-  /// is made.
+  /// Fuses dbias = the sum of dy over its rows with a product that also sums over them. The product
+  /// then takes the position of the first of the two steps, because the bias may be updated before
+  /// the gradient of the weight is made.
   void fuse_bias_grad(size_t at) {
     const plan::Step& gradient = job_.steps[at];
     const TensorId dy = gradient.inputs[0], dbias = gradient.outputs[0];
@@ -101,7 +101,8 @@ class GradientFuser {
     for (const size_t i : tensors_[dy.index()].readers) {
       plan::Step& product = job_.steps[i];
       if (product.op != ops::kMatmul) continue;
-      // One that was moved left a step that is gone, and took a second result with it.
+      // A product that was moved left a removed step at its old position, and already has a second
+      // result.
       if (edits_.is_gone(i) || !is_plain(product) || !may_take(i, at)) continue;
       const bool of_a = product.inputs[0] == dy && product.attributes.get<bool>("transpose_a");
       const bool of_b = product.inputs[1] == dy && !product.attributes.get<bool>("transpose_b");
@@ -117,7 +118,7 @@ class GradientFuser {
     }
   }
 
-  /// The step that makes `id` as its first result, if it runs in every call.
+  /// Returns the step that makes `id` as its first result, if it runs in every call.
   std::optional<size_t> maker_of(TensorId id) const {
     const std::optional<size_t>& maker = tensors_[id.index()].maker;
     if (!maker) return {};
@@ -125,19 +126,20 @@ class GradientFuser {
     return !step.probe && step.outputs[0] == id ? maker : std::nullopt;
   }
 
-  /// The same, if it is a cast.
+  /// Returns the step that makes `id`, if it is a cast.
   std::optional<size_t> cast_to(TensorId id) const {
     const std::optional<size_t> maker = maker_of(id);
     return maker && job_.steps[*maker].op->epilogue == ops::Epilogue::kCast ? maker : std::nullopt;
   }
 
-  /// The same, if it is a product of matrices.
+  /// Returns the step that makes `id`, if it is a product of matrices.
   std::optional<size_t> product_of(TensorId id) const {
     const std::optional<size_t> maker = maker_of(id);
     return maker && job_.steps[*maker].op == ops::kMatmul ? maker : std::nullopt;
   }
 
-  /// The product that makes `id`, or of which a cast makes it: rounded, what is positive stays so.
+  /// Returns the product that makes `id`, directly or through a cast. Rounding keeps positive
+  /// values positive.
   std::optional<size_t> product_behind(TensorId id) const {
     const std::optional<size_t> cast = cast_to(id);
     return product_of(cast ? job_.steps[*cast].inputs[0] : id);
@@ -147,7 +149,8 @@ class GradientFuser {
     return product.epilogue.empty() && aside_of(product) == Aside::kNothing;
   }
 
-  /// May product `i` do the work of step `at` too, where the first of them stands?
+  /// Returns true if product `i` may also do the work of step `at`, at the position of the first of
+  /// the two.
   bool may_take(size_t i, size_t at) const {
     if (job_.steps[i].probe || parts_[i] != parts_[at]) return false;
     return i < at || std::ranges::all_of(job_.steps[i].inputs, [&](TensorId id) {
@@ -156,7 +159,7 @@ class GradientFuser {
            });
   }
 
-  /// The step, if it is a single product, with `aside`.
+  /// Returns the spec of the step with `aside`, if the step is a single product.
   std::optional<MatmulSpec> spec_of(const plan::Step& step, Aside aside) const {
     const plan::Tensor &a = job_[step.inputs[0]], &b = job_[step.inputs[1]];
     auto [spec, starts] = products_of(step, a.dtype, a.shape, b.shape, job_[step.outputs[0]].shape,
@@ -169,7 +172,7 @@ class GradientFuser {
     return spec;
   }
 
-  /// Do the libraries have it?
+  /// Returns true if the libraries have the product.
   bool has(const plan::Step& step, Aside aside) {
     const std::optional<MatmulSpec> spec = spec_of(step, aside);
     if (!spec) return false;
@@ -178,7 +181,8 @@ class GradientFuser {
                                    : answers_.emplace_back(Answer{*spec, has(*spec)}).has;
   }
 
-  /// Does `product` read the mask that `rectified` stores? REQUIRES: the libraries have both.
+  /// Returns true if `product` correctly reads the mask that `rectified` stores. REQUIRES: The
+  /// libraries have both.
   bool fit_together(const plan::Step& rectified, const plan::Step& product) {
     const MatmulSpec writer = *spec_of(rectified, Aside::kStoreMask);
     const MatmulSpec reader = *spec_of(product, Aside::kReadMask);

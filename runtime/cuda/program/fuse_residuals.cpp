@@ -1,4 +1,4 @@
-// Plan to plan: residual sums that become parts of other steps.
+// A pass from plan to plan that makes residual sums parts of other steps.
 #include "runtime/cuda/program/passes.h"
 
 #include <algorithm>
@@ -30,7 +30,7 @@ class ResidualFuser {
   plan::Job fuse() {
     for (size_t i = 0; i < job_.steps.size(); ++i) {
       if (edits_.is_gone(i) || !is_sum(job_.steps[i])) continue;
-      // Where it moves to a reader, it is found again there.
+      // A sum that moves to its reader is visited again there.
       if (!fuse_reader(i)) fuse_into_normalization(i);
     }
     edits_.apply(job_);
@@ -38,7 +38,7 @@ class ResidualFuser {
   }
 
  private:
-  /// Of two tensors that need no broadcasting, and that no update overwrites.
+  /// Returns true for a sum of two tensors that need no broadcasting and that no update overwrites.
   bool is_sum(const plan::Step& step) const {
     if (step.op != ops::kAdd || step.probe || !is_float(job_[step.outputs[0]].dtype)) return false;
     return std::ranges::all_of(step.inputs, [&](TensorId id) {
@@ -47,7 +47,7 @@ class ResidualFuser {
     });
   }
 
-  /// The one step that reads the tensor, if it runs where the step `at` does.
+  /// Returns the only step that reads the tensor, if it runs in the same part as the step `at`.
   std::optional<size_t> only_reader(TensorId id, size_t at) const {
     const std::vector<size_t>& readers = uses_[id.index()].readers;
     return readers.size() == 1 && same_shards(at, readers[0]) ? std::optional(readers[0])
@@ -59,8 +59,8 @@ class ResidualFuser {
     return (a < job_.sharding->steps.index()) == (b < job_.sharding->steps.index());
   }
 
-  /// Makes a ReLU of the sum, or the gradient of a ReLU that passes the sum on, its epilogue: the
-  /// sum then stands where that stood.
+  /// Makes a ReLU of the sum, or the gradient of a ReLU that reads the sum, an epilogue of the sum.
+  /// The sum then moves to the position of that step.
   bool fuse_reader(size_t at) {
     const TensorId sum = job_.steps[at].outputs[0];
     const std::optional<size_t> reader = only_reader(sum, at);
@@ -85,8 +85,8 @@ class ResidualFuser {
     return true;
   }
 
-  /// Makes the sum an epilogue of the batch normalization that makes an operand, where the other
-  /// one is there before.
+  /// Makes the sum an epilogue of the batch normalization that makes one of its operands, if the
+  /// other operand is available before.
   void fuse_into_normalization(size_t at) {
     const plan::Step& sum = job_.steps[at];
     if (!sum.epilogue.empty() && sum.epilogue[0].op->epilogue != ops::Epilogue::kRelu) return;
@@ -117,13 +117,13 @@ class ResidualFuser {
            step.epilogue.empty();
   }
 
-  /// Has the tensor its values before the step `at`?
+  /// Returns true if the tensor has its values before the step `at`.
   bool is_there(TensorId id, size_t at) const {
     const std::optional<size_t>& maker = uses_[id.index()].maker;
     return maker ? *maker < at : job_[id].role != plan::Role::kResult;
   }
 
-  /// `step`, which stands at `at`, makes `result` from now on, which may lie on `alias`.
+  /// Makes `step`, which is at position `at`, the maker of `result`, which may alias `alias`.
   void make(plan::Step& step, TensorId result, size_t at, TensorId alias) {
     step.outputs[0] = result;
     uses_[result.index()].maker = at;
@@ -136,8 +136,8 @@ class ResidualFuser {
   }
 
   plan::Job job_;
-  const std::vector<TensorId> roots_;  // by tensor: of its aliases
-  std::vector<TensorUses> uses_;       // by tensor
+  const std::vector<TensorId> roots_;  // indexed by tensor: the root of its aliases
+  std::vector<TensorUses> uses_;       // indexed by tensor
   StepEdits edits_;
 };
 

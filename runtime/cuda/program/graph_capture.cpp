@@ -1,4 +1,4 @@
-// What a call puts into the streams is a walk over items. Events between them tell times.
+// Puts the items of a call into the streams in order, with events between them that measure times.
 #include "runtime/cuda/program/graph_capture.h"
 
 #include <fmt/format.h>
@@ -15,7 +15,8 @@
 namespace flow::cuda {
 namespace {
 
-/// A driver for launches: it loads kernels, and ignores copies and clears. Borrows the real one.
+/// A driver for launches that loads kernels without running them, and ignores copies and clears. It
+/// borrows the real driver.
 class KernelLoader : public Driver {
  public:
   explicit KernelLoader(Driver& driver) : driver_(driver) {}
@@ -27,7 +28,7 @@ class KernelLoader : public Driver {
   void copy_rows(void*, const void*, const RowCopy&, Stream) override {}
   void clear(void*, size_t, Stream) override {}
 
-  // A launch does none of these.
+  // A launch calls none of these functions.
   size_t free_memory() override { refuse(); }
   std::byte* allocate(size_t) override { refuse(); }
   void release(std::byte*) noexcept override {}
@@ -83,7 +84,7 @@ void GraphCapture::put_item(size_t index, std::span<const uint8_t> wanted, size_
   const Item& item = items_[index];
   if (item.constant) take_made(item, output_slot);
   if (!item.runs(wanted)) return;
-  // A variable is delivered as it was before its update.
+  // A variable is delivered with its value before its update.
   if (item.updates && std::exchange(outer_copying_, false))
     driver_.wait(stream_, outer_copied_.get());
   if (is_parallel(index)) {
@@ -106,7 +107,8 @@ bool GraphCapture::is_parallel(size_t item) const {
   return item < items_.size() && items_[item].parallel && times_.steps().empty();
 }
 
-/// The item before it, from whose start on the branch runs, is done when both have joined.
+/// Launches the item on the branch, in parallel with the item before it. Both are done when the
+/// branch has joined.
 void GraphCapture::launch_beside(const Item& item, size_t output_slot) {
   driver_.wait(branch_->get(), forked_.get());
   branching_ = true;
@@ -122,7 +124,8 @@ void GraphCapture::join_branch() {
   driver_.wait(stream_, branched_.get());
 }
 
-/// Of which the first part was put at the end of the piece before, and gathered since.
+/// Finishes an item whose first half was put at the end of the previous piece and has been gathered
+/// since.
 void GraphCapture::finish_item(size_t index, std::span<const uint8_t> wanted, size_t output_slot) {
   const Item& item = items_[index];
   item.finish(item.buffers, launch_state(output_slot));
@@ -174,7 +177,7 @@ void GraphCapture::gather_variables(size_t output_slot) {
 
 void GraphCapture::end_shard(int64_t shard, std::span<const uint8_t> wanted, size_t output_slot) {
   deliver(after_shard_, wanted, output_slot, shard);
-  join_copies();  // before sums or the next shard take the place of what is copied
+  join_copies();  // the copies end before sums or the next shard overwrite their sources
   times_.mark(output_slot, timed_end());
   const bool last = shard + 1 == end_shard_;
   if (last && rank_sums_)
@@ -252,7 +255,7 @@ double GraphCapture::time_fingerprints() {
   return stopwatch.time(put).value_or(0) / 1000;
 }
 
-/// `shard`: of what each shard has its own of.
+/// `shard` selects the bytes of a copy that differs from shard to shard.
 void GraphCapture::copy_in(const InputLayout::Copy& copy, int64_t shard, size_t input_slot) {
   if (copy.bytes == 0) return;
   driver_.copy(
@@ -261,7 +264,7 @@ void GraphCapture::copy_in(const InputLayout::Copy& copy, int64_t shard, size_t 
       copy.bytes, stream_);
 }
 
-/// What a shard reads alone.
+/// Copies the inputs that only this shard reads.
 void GraphCapture::put_rows(int64_t shard, size_t input_slot, size_t output_slot) {
   for (const InputLayout::Copy& copy : memory_.input_layout().of_shards)
     copy_in(copy, shard, input_slot);
@@ -304,7 +307,7 @@ void GraphCapture::abandon() {
     join_branch();
     join_copies();
   } catch (const RunError&) {
-    // The failure that led here is the one to tell.
+    // The original failure is the one to report.
   }
 }
 
@@ -331,7 +334,7 @@ void CallTimes::mark(size_t output_slot, size_t step) {
   driver_.record(marks.reached[marks.ended.size()].get(), stream_);
 }
 
-/// What steps take on all shards is added up.
+/// The times that a step takes for all shards are added up.
 void CallTimes::read(size_t output_slot, int64_t begin, std::span<int64_t> times) const {
   const auto& [reached, ended] = marks_[output_slot];
   std::ranges::fill(times, 0);

@@ -1,5 +1,5 @@
-// What one call puts into the streams, in its order: while a graph is captured, or directly; and
-// the time that its steps take, from events between them.
+// Puts the work of one call into the streams in order, directly or while a graph is captured. Also
+// measures the time of its steps with events between them.
 #pragma once
 
 #include <cstddef>
@@ -20,110 +20,116 @@
 
 namespace flow::cuda {
 
-/// Without timed steps, marks are ignored.
+/// The times of a call's steps. Marks are ignored if there are no timed steps.
 class CallTimes {
  public:
-  /// The driver outlives it.
+  /// The driver outlives this object.
   CallTimes(Driver& driver, Stream stream) : driver_(driver), stream_(stream) {}
 
-  /// From now on times are taken. `marks`: of a call, at most.
+  /// Starts taking times. `marks` is the largest number of marks in a call.
   void take(std::vector<exec::TimedStep> steps, size_t marks, size_t output_slots);
   const std::vector<exec::TimedStep>& steps() const { return steps_; }
 
   void begin(size_t output_slot);
-  /// What has been put since the mark before belongs to that timed step.
+  /// Attributes the work that was put since the previous mark to a timed step.
   void mark(size_t output_slot, size_t step);
-  /// As Program::step_times, of a call that is complete and began at `begin`.
+  /// Returns times as in Program::step_times. REQUIRES: The call is complete; it began at `begin`.
   void read(size_t output_slot, int64_t begin, std::span<int64_t> times) const;
 
  private:
   struct Marks {
-    std::vector<OwnedEvent> reached;  // when a call begins, then what `ended` says
-    std::vector<size_t> ended;        // which timed step, of the last call
+    std::vector<OwnedEvent> reached;  // the start of a call, followed by the marks in `ended`
+    std::vector<size_t> ended;        // the timed steps of the last call's marks
   };
 
   Driver& driver_;
   const Stream stream_;
   std::vector<exec::TimedStep> steps_;
-  std::vector<Marks> marks_;  // by output slot
+  std::vector<Marks> marks_;  // indexed by output slot
 };
 
-/// A job's steps, prepared, and where their tensors lie. A part of a call is what a graph holds: a
-/// segment; where the batch is cut, the steps of one shard, and then those that run once.
+/// The prepared steps of a job and the places of their tensors. A part of a call is the content of
+/// a graph: a segment or, if the batch is cut into shards, first the steps of one shard and then
+/// the steps that run once.
 struct PreparedJob {
   const Grouped& grouped;
   BoundKernels bound = {};
-  std::vector<plan::TensorId> owners = {};  // by tensor: whose memory it lies in
-  std::vector<exec::Place> places = {};     // by tensor
-  std::vector<size_t> workspaces = {};      // by step: offset in the arena
+  std::vector<plan::TensorId> owners = {};  // indexed by tensor: the tensor whose memory it uses
+  std::vector<exec::Place> places = {};     // indexed by tensor
+  std::vector<size_t> workspaces = {};      // indexed by step: the offset in the arena
   std::vector<exec::SharedVariable> shared = {};
   std::span<const exec::TransferredTensor>
-      transferred;            // through host memory, to or from another device
-  std::vector<size_t> parts;  // by step: in which it runs
+      transferred;            // tensors that pass through host memory, to or from another device
+  std::vector<size_t> parts;  // indexed by step: the part in which it runs
   size_t part_count = 1;
   Constants constants = {};
-  std::vector<uint8_t> parallel = {};  // by step: runs beside the step before
+  // Indexed by step: true if it runs in parallel with the step before it.
+  std::vector<uint8_t> parallel = {};
   SumPlan sums = {};
-  size_t sums_offset = 0;  // in the arena
-  // Several ranks run the job: this one has shards [first_shard, end_shard).
+  size_t sums_offset = 0;  // offset in the arena
+  // This rank's shards are [first_shard, end_shard) if several ranks run the job.
   int64_t first_shard = 0, end_shard = 1;
   exec::Division division = {};
   RankPlan rank_sums = {};
-  size_t rank_sums_offset = 0;  // in the arena
+  size_t rank_sums_offset = 0;  // offset in the arena
   Versions versions = {};
-  exec::FingerprintPlan fingerprints = {};  // where it takes them
-  size_t fingerprints_offset = 0;           // in the arena
+  exec::FingerprintPlan fingerprints = {};  // empty if no fingerprints are taken
+  size_t fingerprints_offset = 0;           // offset in the arena
 };
 
-/// Copies to the host go through a stream of their own, beside the kernels that follow. So does the
-/// second of two parallel steps, where no times are taken.
+/// Puts the work of calls into streams. Copies to the host use a separate stream and run in
+/// parallel with the kernels after them. The second of two parallel steps also uses a separate
+/// stream, unless times are taken.
 class GraphCapture {
  public:
-  /// Borrows the driver, the columns and the memory. `rank_sums`: null where one rank has all
+  /// Borrows the driver, the columns and the memory. `rank_sums` is null if one rank has all
   /// shards.
   GraphCapture(Driver& driver, Stream stream, const PreparedJob& job, const KeptColumns& columns,
                const ProgramMemory& memory, std::span<const plan::TensorId> deliverables,
                RankSums* rank_sums);
 
-  /// Parts of a job, then the pieces in which several ranks put the steps of their last shard, and
-  /// those behind shards. A piece ends where ranks exchange something: a bucket that is complete,
-  /// or sums within a step.
+  /// Returns the number of the job's parts plus the number of pieces. Several ranks put the steps
+  /// of their last shard, and the steps after all shards, in pieces. A piece ends where ranks
+  /// exchange data: a complete bucket, or sums within a step.
   size_t parts() const { return part_ends_.size() + piece_ends_.size(); }
   size_t pieces() const { return piece_ends_.size(); }
   size_t shard_pieces() const { return shard_pieces_; }
 
-  /// Does what is put from now on take fingerprints? REQUIRES: the job was prepared for that.
+  /// Sets whether the work that is put afterwards takes fingerprints. REQUIRES: The job was
+  /// prepared for fingerprints.
   void take_fingerprints(bool take) { takes_fingerprints_ = take; }
 
-  /// Puts a part of a call: `wanted` says for each deliverable whether it is delivered. Without
-  /// shards, what comes before the first step belongs to it.
+  /// Puts a part of a call. `wanted` states for each deliverable whether it is delivered. Without
+  /// shards, the work before the first step belongs to the first part.
   void put(size_t part, std::span<const uint8_t> wanted, size_t input_slot, size_t output_slot);
 
-  // Of a call in shards, around its parts, which may be graphs. These are never captured.
-  /// Before the first shard.
+  // The following functions surround the parts of a call in shards. The parts may be graphs, but
+  // the work that these functions put is never captured.
+  /// Puts the work before the first shard.
   void begin(std::span<const uint8_t> wanted, size_t input_slot, size_t output_slot);
   void begin_shard(int64_t shard, size_t input_slot, size_t output_slot);
-  /// Behind a piece of the last shard: starts the exchange of what it completes. Behind one of
-  /// the other steps: gathers sums; behind the last piece, variables.
+  /// Puts the work after a piece. After a piece of the last shard, it exchanges the buckets that
+  /// the piece completes. After a piece of the other steps, it gathers sums; after the last piece,
+  /// it gathers variables.
   void end_piece(size_t piece, std::span<const uint8_t> wanted, size_t output_slot);
-  /// Delivers what the shard made, and adds it to the sums.
+  /// Delivers the results of the shard and adds them to the sums.
   void end_shard(int64_t shard, std::span<const uint8_t> wanted, size_t output_slot);
-  /// From here on copies to the host are complete.
+  /// Makes the stream wait until the copies to the host are complete.
   void join_copies();
 
-  /// Computes what every call only reads. REQUIRES: before the first call.
+  /// Computes the constants that calls only read. REQUIRES: Called before the first call.
   void put_constants();
-  /// Runs each step once, so that graphs exclude what libraries set up at first use, and a step
-  /// that cannot run is an error with its line and name. Results are lost. The kernels of steps
+  /// Runs each step once. Graphs then exclude the setup that libraries do at first use, and a step
+  /// that cannot run is an error with its line and name. The results are lost. The kernels of steps
   /// that write variables are only loaded.
   void rehearse(const PreparedJob& job);
-  /// How long the fingerprints of a call take, by the device's clock. Loads their kernels, which a
-  /// capture cannot. REQUIRES: nothing is captured yet.
+  /// Returns the seconds that the fingerprints of a call take by the device's clock. Loads their
+  /// kernels, which is not possible during a capture. REQUIRES: Nothing has been captured yet.
   double time_fingerprints();
-  /// From now on each call's items leave events between them. REQUIRES: calls are not captured.
+  /// Makes the items of later calls leave events between them. REQUIRES: Calls are not captured.
   void take_times(const PreparedJob& job, size_t output_slots);
   const CallTimes& times() const { return times_; }
-  /// After a put that failed: the stream of copies takes no part in a capture any more.
+  /// Takes the stream of copies out of a capture after a put that failed.
   void abandon();
 
  private:
@@ -134,38 +140,39 @@ class GraphCapture {
     std::byte* workspace;
   };
   struct CopyOut {
-    size_t index;  // of the deliverable
+    size_t index;  // the index of the deliverable
     std::byte* from;
-    size_t offset;  // in an output slot
+    size_t offset;  // offset in an output slot
     RowCopy rows;
-    size_t per_shard = 0;  // bytes in an output slot; 0: only the first shard's is copied
+    size_t per_shard = 0;  // bytes in an output slot; if 0, only the first shard's data is copied
   };
-  /// A step, or the updates that are launched as one.
+  /// A step, or updates that are launched together.
   struct Item {
-    LaunchUpdates launch;          // empty: nothing to do
-    LaunchUpdates finish;          // behind a gather
-    std::optional<size_t> gather;  // of RankSums: splits the item, with which a piece then ends
+    LaunchUpdates launch;  // empty if there is nothing to do
+    LaunchUpdates finish;  // runs after a gather
+    // The number of its gather in RankSums. The gather splits the item, and a piece ends there.
+    std::optional<size_t> gather;
     std::vector<Operands> operands;
-    std::vector<Buffers> buffers;         // of `operands`
+    std::vector<Buffers> buffers;         // views of `operands`
     size_t first = 0, end = 0;            // the steps
-    bool updates = false, probe = false;  // updates: it writes variables
-    bool parallel = false;                // it runs beside the item before
-    bool constant = false;                // it runs before the first call, and never again
-    std::vector<size_t> wanted_by;        // of a probe: the deliverables that need it
+    bool updates = false, probe = false;  // updates: the item writes variables
+    bool parallel = false;                // the item runs in parallel with the item before it
+    bool constant = false;                // the item runs only before the first call
+    std::vector<size_t> wanted_by;        // the deliverables that need a probe
     std::vector<CopyOut> deliveries;
 
     bool runs(std::span<const uint8_t> wanted) const;
   };
-  /// Sums over shards of what every call makes are launched together.
+  /// The sums over shards. Those of tensors that every call makes are launched together.
   struct Sums {
     std::vector<ShardPart> always, of_probes;
-    std::vector<size_t> probes;  // the items that make those
+    std::vector<size_t> probes;  // the items that make the elements of `of_probes`
   };
-  /// Of several ranks: what the last shard makes, by bucket.
+  /// With several ranks, the results of the last shard that belong to one bucket.
   struct Bucket {
     std::vector<ShardPart> parts;
-    size_t item;   // that makes the last of them
-    size_t piece;  // that ends with it
+    size_t item;   // the item that makes the last of them
+    size_t piece;  // the piece that ends with that item
   };
 
   LaunchState launch_state(size_t output_slot) const {
@@ -207,29 +214,30 @@ class GraphCapture {
   const KeptColumns& columns_;
   const ProgramMemory& memory_;
   const int64_t shards_;
-  const int64_t first_shard_, end_shard_;            // of this rank
-  RankSums* const rank_sums_;                        // null: there is one rank
-  const bool draws_in_passes_;                       // of a loop
-  std::optional<ProgramFingerprints> fingerprints_;  // where it takes them
-  bool takes_fingerprints_ = false;                  // in what is put
+  const int64_t first_shard_, end_shard_;  // the shards of this rank
+  RankSums* const rank_sums_;              // null if there is one rank
+  // True if the passes of a loop draw random numbers.
+  const bool draws_in_passes_;
+  std::optional<ProgramFingerprints> fingerprints_;  // set if the job takes fingerprints
+  bool takes_fingerprints_ = false;                  // true if the work that is put takes them
   OwnedStream copies_;
   OwnedEvent made_, outer_copied_, copied_;
-  std::optional<OwnedStream> branch_;  // where steps are parallel
+  std::optional<OwnedStream> branch_;  // set if there are parallel steps
   OwnedEvent forked_, branched_;
-  bool branching_ = false;                 // the branch has not joined
-  std::vector<std::byte*> column_inputs_;  // by column
+  bool branching_ = false;                 // true if the branch has not joined yet
+  std::vector<std::byte*> column_inputs_;  // indexed by column
   std::vector<Item> items_;
-  std::vector<size_t> item_of_;       // by step
-  std::vector<size_t> part_ends_;     // the item behind the last of each part
-  std::vector<size_t> piece_ends_;    // ... of each piece
-  size_t shard_pieces_ = 0;           // the first of them
-  std::vector<CopyOut> outer_;        // inputs and variables: before the first step
-  std::vector<CopyOut> after_shard_;  // of each shard
-  std::vector<CopyOut> combined_;     // after the last shard
+  std::vector<size_t> item_of_;       // indexed by step
+  std::vector<size_t> part_ends_;     // the item after the last one of each part
+  std::vector<size_t> piece_ends_;    // the item after the last one of each piece
+  size_t shard_pieces_ = 0;           // the number of pieces of the last shard, which come first
+  std::vector<CopyOut> outer_;        // inputs and variables, delivered before the first step
+  std::vector<CopyOut> after_shard_;  // delivered after each shard
+  std::vector<CopyOut> combined_;     // delivered after the last shard
   Sums sums_;
   std::vector<Bucket> buckets_;
-  bool copying_ = false;        // the stream of copies has not joined the other
-  bool outer_copying_ = false;  // and variables may not be written yet
+  bool copying_ = false;        // true if the stream of copies has not joined the main stream yet
+  bool outer_copying_ = false;  // true if variables must not be written yet
   CallTimes times_;
 };
 

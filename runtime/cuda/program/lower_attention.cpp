@@ -1,4 +1,4 @@
-// Plan to plan: casts around attention.
+// A pass from plan to plan that adds casts around attention.
 #include "runtime/cuda/program/passes.h"
 
 #include <fmt/format.h>
@@ -47,7 +47,8 @@ class AttentionLowering {
   }
 
  private:
-  /// Does the library have the gradients that run in every call, of the step that makes these sums?
+  /// Returns true if the library supports all gradients that run in every call for the step that
+  /// makes `log_sums`.
   bool gradients_fit(TensorId log_sums) {
     if (!log_sums.valid()) return true;
     return std::ranges::all_of(job_.steps, [&](const plan::Step& step) {
@@ -56,10 +57,12 @@ class AttentionLowering {
     });
   }
 
-  /// What runs once in a sharded job reads sums over shards, which are not rounded.
+  /// Chooses the steps that are lowered. Steps that run once in a sharded job read sums over
+  /// shards, which are not rounded, and are therefore not lowered.
   void choose() {
     const size_t end = job_.sharding ? job_.sharding->steps.index() : job_.steps.size();
-    std::vector<bool> log_sums_of(job_.tensors.size());  // of steps that are lowered
+    // Indexed by tensor; true if a lowered step makes it.
+    std::vector<bool> log_sums_of(job_.tensors.size());
     for (size_t i = 0; i < job_.steps.size(); ++i) {
       plan::Step& step = job_.steps[i];
       if (step.op != ops::kAttention && step.op != ops::kAttentionGrad) continue;
@@ -83,8 +86,8 @@ class AttentionLowering {
     return step.outputs.size() > 1 ? step.outputs[1] : TensorId();
   }
 
-  /// Why the library does not compute the step in 16 bits; empty: it does. The same step is asked
-  /// for once.
+  /// Returns the reason why the library does not compute the step in 16 bits, or an empty string if
+  /// it does. Equal steps are requested from the library only once.
   std::string refusal_of(const plan::Step& step) {
     std::vector<AttentionOperand> operands;
     for (const TensorId id : step.inputs) operands.push_back({job_[id].dtype, job_[id].shape});
@@ -109,8 +112,8 @@ class AttentionLowering {
     job_.steps.push_back(std::move(step));
   }
 
-  /// Keeps in mind which tensors are there in 16 bits. True where the step makes one that is there
-  /// already, and its readers can read that.
+  /// Records which tensors exist in 16 bits. Returns true if the step makes one that already exists
+  /// and that its readers can read instead.
   bool note_cast(const plan::Step& step) {
     const TensorId from = step.inputs[0], to = step.outputs[0];
     if (job_[to].dtype != dtype_) {
@@ -120,7 +123,7 @@ class AttentionLowering {
     const auto [known, added] = rounded_.try_emplace(from.index(), to);
     if (added || !widened_.contains(from.index())) return false;
     const plan::Tensor &made = job_[to], &there = job_[known->second];
-    const bool joined = made.combine || job_[from].combine;  // over shards, which `there` is not
+    const bool joined = made.combine || job_[from].combine;  // combined over shards, unlike `there`
     if (visible_[to.index()] || joined || made.batch_axis != there.batch_axis) return false;
     replaced_[to.index()] = known->second;
     return true;
@@ -129,7 +132,7 @@ class AttentionLowering {
   void add_lowered(plan::Step step) {
     const bool forward = step.op == ops::kAttention;
     const plan::Step origin = step;
-    const size_t log_sums = forward ? step.inputs.size() : 5;  // which stay as they are
+    const size_t log_sums = forward ? step.inputs.size() : 5;  // this operand stays unchanged
     for (size_t i = 0; i < step.inputs.size(); ++i)
       if (i != log_sums && is_float(job_[step.inputs[i]].dtype))
         step.inputs[i] = rounded(origin, i, step.inputs[i]);
@@ -157,7 +160,7 @@ class AttentionLowering {
     return fmt::format("{}:{}:{}", step.name, operand, name_of(dtype_));
   }
 
-  /// The operand in 16 bits.
+  /// Returns the operand in 16 bits.
   TensorId rounded(const plan::Step& reader, size_t operand, TensorId id) {
     if (const auto known = rounded_.find(id.index()); known != rounded_.end()) return known->second;
     const std::string name = name_of_cast(reader, reader.op->operand(operand, job_[id].dtype).name);
@@ -195,7 +198,7 @@ class AttentionLowering {
     for (plan::Tensor& tensor : job_.tensors) follow(tensor.alias);
   }
 
-  /// Of the casts back to what the plan has.
+  /// Removes the casts back to the plan's tensors that no step reads.
   void remove_unread_casts() {
     std::vector<bool> read = visible_;
     for (const plan::Step& step : job_.steps)
@@ -212,12 +215,13 @@ class AttentionLowering {
   const DType dtype_;
   Libraries& libraries_;
   Versions* const versions_;                     // may be null
-  std::vector<bool> visible_;                    // by tensor
-  std::vector<bool> lowered_;                    // by step
-  std::map<std::string, std::string> refusals_;  // by what was asked
-  std::map<size_t, TensorId> rounded_;           // by tensor: the same in 16 bits
-  std::map<size_t, std::string> widened_;  // by tensor that a cast makes of 16 bits: that cast
-  std::map<size_t, TensorId> replaced_;    // by tensor
+  std::vector<bool> visible_;                    // indexed by tensor
+  std::vector<bool> lowered_;                    // indexed by step
+  std::map<std::string, std::string> refusals_;  // indexed by the request
+  std::map<size_t, TensorId> rounded_;           // indexed by tensor: the same tensor in 16 bits
+  // The name of the cast, indexed by a tensor that the cast makes from 16 bits.
+  std::map<size_t, std::string> widened_;
+  std::map<size_t, TensorId> replaced_;  // indexed by tensor: its replacement
 };
 
 }  // namespace

@@ -1,4 +1,4 @@
-// Plan to plan: epilogue ops as steps, updates last.
+// Passes from plan to plan that turn epilogue ops into steps and move updates to the end.
 #include "runtime/cuda/program/passes.h"
 
 #include <fmt/format.h>
@@ -21,7 +21,7 @@ namespace {
 
 using plan::TensorId;
 
-/// How many of the step's epilogue ops, from the first on, its kernel takes.
+/// Returns the number of leading epilogue ops of the step that its kernel accepts.
 size_t fused_ops(const plan::Step& step) {
   const KernelEntry* kernel = find_kernel(step.op.name());
   if (!kernel || kernel->epilogue == TakesEpilogue::kNone) return 0;
@@ -82,13 +82,13 @@ class EpilogueLowering {
     }
   }
 
-  /// The dtype of what becomes `result` by these epilogue ops.
+  /// Returns the dtype of the tensor that these epilogue ops turn into `result`.
   DType dtype_before(std::span<const plan::EpilogueOp> epilogue, TensorId result) const {
     return std::ranges::any_of(epilogue, is_cast) ? plan::compute_dtype_of(job_.precision)
                                                   : job_[result].dtype;
   }
 
-  /// The 16-bit dtype in which cuDNN stores the result of a convolution of such operands.
+  /// Returns the 16-bit dtype in which cuDNN stores the result of a convolution of 16-bit operands.
   std::optional<DType> low_precision_result(const plan::Step& step) const {
     if (!step.op->convolves()) return {};
     const DType dtype = job_[step.inputs[0]].dtype;
@@ -101,7 +101,7 @@ class EpilogueLowering {
     return epilogue_op;
   }
 
-  /// cuDNN adds a bias of the result's dtype.
+  /// Rounds the bias, because cuDNN adds a bias of the result's dtype.
   void round_bias(plan::Step& step, DType low_precision) {
     if (step.epilogue.empty() || step.epilogue.front().op->epilogue != ops::Epilogue::kBias) return;
     TensorId& bias = step.epilogue.front().operands[0];
@@ -111,8 +111,8 @@ class EpilogueLowering {
     bias = rounded;
   }
 
-  /// What the result of an epilogue op lies on: the variable that it updates, or else the running
-  /// value.
+  /// Returns the tensor that the result of an epilogue op aliases: the variable that it updates or,
+  /// if it may overwrite it, the running value.
   static TensorId place_of(const plan::EpilogueOp& epilogue_op, TensorId running, TensorId taken) {
     if (taken.valid() && contains(epilogue_op.operands, taken)) return taken;
     const bool in_place = !is_cast(epilogue_op) && epilogue_op.op->may_overwrite(0);
@@ -145,14 +145,16 @@ bool is_update(const plan::Step& step) {
   return kernel && kernel->prepare_updates;
 }
 
-/// For each step: its distance from the end, where it is an update that may go there. The end: 1,
-/// of one whose results no step reads; 2, of one whose results only such updates read. Else 0.
+/// Returns the distance of each step from the end, for updates that may be moved there. It is 1 if
+/// no step reads the results of the update, 2 if only updates of distance 1 read them, and 0 for
+/// all other steps.
 std::vector<int> distances_from_end(const plan::Job& job) {
   std::vector<std::vector<size_t>> readers(job.tensors.size());
   for (size_t i = 0; i < job.steps.size(); ++i)
     plan::visit_operands(job.steps[i], [&](TensorId id) { readers[id.index()].push_back(i); });
   const std::vector<TensorId> roots = plan::alias_roots(job);
-  std::vector<bool> written(job.tensors.size());  // variables, by what stays where it is
+  // Indexed by tensor: variables that steps before the end write.
+  std::vector<bool> written(job.tensors.size());
   std::vector<int> distances(job.steps.size());
   for (size_t i = job.steps.size(); i-- > 0;) {
     const plan::Step& step = job.steps[i];
@@ -187,8 +189,10 @@ Grouped group_updates(const plan::Job& job) {
   Grouped made{job, {}};
   std::vector<plan::Step>& steps = made.job.steps;
   steps.clear();
-  std::array<std::vector<std::vector<plan::Step>>, 2> groups;  // the second reads what
-  std::vector<bool> moved(job.tensors.size());                 // the first makes
+  // The updates that are moved, grouped. Those in the second element read results of the first.
+  std::array<std::vector<std::vector<plan::Step>>, 2> groups;
+  // Indexed by tensor: true for results of updates in the first element of `groups`.
+  std::vector<bool> moved(job.tensors.size());
   for (size_t i = 0; i < job.steps.size(); ++i) {
     const plan::Step& step = job.steps[i];
     if (distances[i] == 0) {
@@ -229,7 +233,8 @@ std::vector<size_t> segments_of(const plan::Job& job, std::span<const size_t> en
     while (ends[segment] <= i) ++segment;
     segment_of[job.steps[i].name] = segment;
   }
-  // Passes name steps that they add after others: "conv1:flip".
+  // Passes derive the names of the steps that they add from the names of other steps, as in
+  // "conv1:flip".
   const auto find_segment = [&](std::string_view name) -> size_t {
     for (;;) {
       if (const auto found = segment_of.find(name); found != segment_of.end()) return found->second;

@@ -1,5 +1,5 @@
-// Plan to plan: recurrent layers as calls of the library, which trials on made-up numbers show to
-// run them.
+// A pass from plan to plan that turns recurrent layers into calls of the library, if trials with
+// arbitrary numbers show that the library runs them.
 #include <algorithm>
 #include <functional>
 #include <string>
@@ -20,7 +20,7 @@
 namespace flow::cuda {
 namespace {
 
-/// Operands and results of a layer, in the order of RecurrentBuffers' members.
+/// Returns the operands and results of a layer in the order of the members of RecurrentBuffers.
 std::vector<TrialMemory::Part> layer_parts(const RecurrentSpec& spec,
                                            const RecurrentKernel& kernel) {
   const size_t size = size_of(spec.dtype), units = static_cast<size_t>(spec.units) * size,
@@ -58,7 +58,7 @@ void run_captured(Driver& driver, Stream stream, const std::function<void()>& pu
     try {
       driver.destroy(driver.end_capture(stream));
     } catch (const RunError&) {
-      // The failure that led here is the one to report.
+      // The original failure is the one to report.
     }
     throw;
   }
@@ -67,10 +67,11 @@ void run_captured(Driver& driver, Stream stream, const std::function<void()>& pu
   driver.synchronize(stream);
 }
 
-/// Runs such a layer of few rows and steps, and its gradients where it is trained: alone, so that
-/// the library is ready before a call is captured, and captured. Returns why one fails, or nothing.
-/// RunError if the device has no memory left for that: which kernels compute a job does not depend
-/// on what other processes use.
+/// Runs a layer with this spec but few rows and steps, and its gradients if it is trained: first
+/// directly, so that the library completes its setup before a call is captured, and then captured.
+/// Returns the reason if one of them fails, or an empty string. Throws RunError if the device has
+/// no memory left for the trial, because the choice of a job's kernels must not depend on the
+/// memory that other processes use.
 std::string try_recurrent(RecurrentSpec spec, Libraries& libraries, Driver& driver) {
   constexpr int64_t kMostRows = 2, kMostSteps = 3;
   spec.rows = std::min(spec.rows, kMostRows);
@@ -130,17 +131,17 @@ class RecurrentLowering {
   }
 
  private:
-  /// What the library was asked, and its refusal, if any.
+  /// A spec that was requested from the library, and the reason if it was refused.
   struct Tried {
     RecurrentSpec spec;
     std::string refusal;
   };
-  /// What the gradients read of the forward pass.
+  /// The tensors of the forward pass that the gradients read.
   struct Forward {
     TensorId x, out, reserve;
   };
 
-  /// Or says why not.
+  /// Lowers the layer, or returns the reason why it cannot.
   std::string lower(PlannedLayer& layer) {
     if (std::string refusal = complete_layer(job_, uses_, parts_, layer); !refusal.empty())
       return refusal;
@@ -155,7 +156,8 @@ class RecurrentLowering {
     return {};
   }
 
-  /// Of gradients, and of trials. Equal layers are tried once.
+  /// Returns the reason why the gradients or a trial failed, or an empty string. Equal layers are
+  /// tried only once.
   std::string refusal_of(const RecurrentSpec& spec) {
     const auto known = std::ranges::find(tried_, spec, &Tried::spec);
     if (known != tried_.end()) return known->refusal;
@@ -248,8 +250,8 @@ class RecurrentLowering {
     set_library_layer(step, spec);
   }
 
-  /// Removes what becomes part of the library's calls. Where something of it is seen, it stays for
-  /// the calls that deliver that.
+  /// Removes the steps that become part of the library's calls. If some of their results are
+  /// visible, the steps become probes for the calls that deliver these results.
   void keep_watched(const PlannedLayer& layer) {
     const bool gradients = layer.gradients && sees_gradients(layer);
     const bool steps = gradients || sees_kept(layer);
@@ -306,7 +308,7 @@ class RecurrentLowering {
     return add_result(job_, std::move(tensor));
   }
 
-  /// A step of its own for what a layer reads or makes, named after it.
+  /// Returns a separate step for an operand or result of a layer, named after the layer.
   static plan::Step step_of(const plan::Step& layer, const ops::OpSpec* op, std::string_view part,
                             TensorId from, TensorId to) {
     plan::Step step = make_step(layer, op->name, layer.name + ":" + std::string(part), from, to);
@@ -314,7 +316,7 @@ class RecurrentLowering {
     return step;
   }
 
-  /// `to`: becomes a view of `from`.
+  /// Returns a step that makes `to` a view of `from`.
   plan::Step reshape(const plan::Step& layer, TensorId from, TensorId to) {
     job_.tensors[to.index()].alias = from;
     plan::Step step = step_of(layer, ops::kReshape, "reshape", from, to);
@@ -322,8 +324,8 @@ class RecurrentLowering {
     return step;
   }
 
-  // The library starts at the first step. For the other direction, steps are reversed before and
-  // behind its call.
+  // The library starts with the first step. For the other direction, the order of steps is reversed
+  // before and after its call.
 
   static plan::Step flip(const plan::Step& layer, std::string_view part, TensorId from,
                          TensorId to) {
@@ -332,7 +334,7 @@ class RecurrentLowering {
     return step;
   }
 
-  /// Returns the operand in reverse.
+  /// Returns the operand with its steps in reverse order.
   TensorId flip_before(size_t at, TensorId id) {
     const plan::Step& layer = job_.steps[at];
     const TensorId made = add_tensor(id, layer.name + ":flip", job_[id].shape);
@@ -340,7 +342,7 @@ class RecurrentLowering {
     return made;
   }
 
-  /// Returns what the library makes in place of a result.
+  /// Returns the tensor that the library makes in place of the result `id`.
   TensorId flip_behind(size_t at, TensorId id) {
     const plan::Step& layer = job_.steps[at];
     const TensorId made = add_tensor(id, layer.name + ":flip_back", job_[id].shape);
@@ -354,7 +356,7 @@ class RecurrentLowering {
   Libraries& libraries_;
   Driver& driver_;
   std::vector<Tried> tried_;
-  const std::vector<TensorUses> uses_;  // by tensor
+  const std::vector<TensorUses> uses_;  // indexed by tensor
   StepEdits edits_;
 };
 

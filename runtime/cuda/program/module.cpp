@@ -1,4 +1,4 @@
-// What libflow_cuda.so exports (see runtime/exec/core/module.h).
+// The functions that libflow_cuda.so exports (see runtime/exec/core/module.h).
 #include "runtime/exec/core/module.h"
 
 #include <string>
@@ -11,7 +11,7 @@
 
 namespace {
 
-/// Looked at once: the texts stay.
+/// The devices are found only once, so that the texts stay valid.
 const flow::cuda::Machine& machine() {
   static const flow::cuda::Machine kMachine = flow::cuda::find_devices();
   return kMachine;

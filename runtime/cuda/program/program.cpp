@@ -22,7 +22,7 @@ KeptColumns keep(Driver& driver, Stream stream, const plan::Job& job,
   return {driver, stream, job, options.columns};
 }
 
-/// Ends a capture on every way out; a graph that was not finished goes.
+/// Ends a capture on every exit path. A graph that was not completed is destroyed.
 class Capture {
  public:
   Capture(Driver& driver, Stream stream, GraphCapture& graph_capture)
@@ -37,7 +37,7 @@ class Capture {
     try {
       driver_.destroy(driver_.end_capture(stream_));
     } catch (const RunError&) {
-      // The failure that led here is the one to tell.
+      // The original failure is the one to report.
     }
   }
   OwnedGraph end() {
@@ -117,8 +117,9 @@ std::vector<std::byte*> CudaProgram::addresses(
   return made;
 }
 
-/// What every call wants; then all there is, where that is more. Calls go round both kinds of
-/// slots: pairs that differ by what divides both numbers never meet.
+/// Captures a form with the tensors that every call delivers, and another with all deliverables if
+/// there are more. Calls cycle through the input slots and the output slots, so a pair of slots
+/// never occurs if their numbers differ modulo the greatest common divisor of both counts.
 void CudaProgram::capture_forms(std::vector<uint8_t> always) {
   always.resize(deliverables_.size());
   const std::vector<uint8_t> all(deliverables_.size(), 1);
@@ -151,9 +152,9 @@ OwnedGraph CudaProgram::capture(size_t part, std::span<const uint8_t> wanted, si
 CudaProgram::~CudaProgram() {
   if (ranks_) ranks_->give_up();
   try {
-    driver_.synchronize(stream_.get());  // nothing goes while a call still uses it
+    driver_.synchronize(stream_.get());  // nothing is destroyed while a call still uses it
   } catch (const RunError&) {
-    // It was told when the call was waited for, or nobody waits any more.
+    // The error was reported when the call was waited for, or no code waits for it anymore.
   }
 }
 
@@ -171,7 +172,7 @@ void CudaProgram::copy(void* to, const void* from, size_t bytes) const {
   });
 }
 
-/// Each rank has all of every variable, but for slots that are divided.
+/// Each rank has the whole of every variable, except for slots that are divided.
 void CudaProgram::read_variable(TensorId id, std::span<std::byte> into) const {
   if (is_sliced(id)) return read_slot(id, into);
   if (into.empty()) return;
@@ -179,7 +180,8 @@ void CudaProgram::read_variable(TensorId id, std::span<std::byte> into) const {
   copy_to_host(id, into);
 }
 
-/// Rank 0 has its slice in its place in the whole; each other rank has memory for its own.
+/// Rank 0 reads its slice directly into the whole slot; every other rank allocates memory for its
+/// slice.
 void CudaProgram::read_slot(TensorId id, std::span<std::byte> into) const {
   const exec::SlicedSlots& slots = ranks_->slots();
   if (!ranks_->leads()) {
@@ -210,7 +212,7 @@ void CudaProgram::connect() {
   });
 }
 
-/// The graphs of the first form that delivers all that is wanted.
+/// Returns the first form that delivers all requested tensors.
 const CudaProgram::Form& CudaProgram::form_for(const exec::Call& call) const {
   const auto suffices = [&](const Form& form) {
     return form.fingerprints == call.fingerprints &&
@@ -274,7 +276,7 @@ void CudaProgram::put_pieces(size_t first, size_t end, const exec::Call& call, s
   }
 }
 
-/// A graph, or step by step.
+/// Launches a graph, or puts the work step by step.
 void CudaProgram::put(size_t part, const exec::Call& call, size_t input_slot, size_t output_slot) {
   if (forms_.empty()) return graph_capture_->put(part, call.wanted, input_slot, output_slot);
   const size_t slots = input_slot % input_slots() * sizes_.output_slots + output_slot;
@@ -293,8 +295,8 @@ void CudaProgram::wait_segment(size_t segment, size_t output_slot) {
   });
 }
 
-/// The device says what lies between its events; that a call began when it was launched, or when
-/// the one before ended, is as near as the host knows.
+/// The device reports the times between its events. The host can only estimate the start of a call:
+/// it is its launch or the end of the previous call, whichever is later.
 void CudaProgram::read_times(size_t output_slot) {
   Times& times = times_[output_slot];
   graph_capture_->times().read(output_slot, std::max(times.launched, last_end_), times.ends);

@@ -1,7 +1,8 @@
-// A prepared job function on a GPU: calls are captured graphs, launched whole. Where the batch is
-// cut, one graph has the steps of a shard and is launched once a shard; another has the rest. Where
-// ranks share the shards, the steps of the last shard of a rank are cut into graphs, too: behind
-// each, sums are exchanged while the next one runs. So is the rest where ranks gather sums within.
+// A prepared job function on a GPU. Calls are captured as graphs, which are launched whole. If the
+// batch is cut into shards, one graph contains the steps of a shard and is launched once for each
+// shard, and another graph contains the remaining steps. If ranks share the shards, the steps of a
+// rank's last shard are also cut into several graphs: after each of them, sums are exchanged while
+// the next graph runs. The remaining steps are cut likewise if ranks gather sums within them.
 #pragma once
 
 #include <optional>
@@ -17,8 +18,8 @@ namespace flow::cuda {
 
 class CudaProgram : public exec::Program {
  public:
-  /// The driver, what the kernels launch and the communicator outlive the program.
-  /// `communicator`: of `options.ranks`; null where there is one rank.
+  /// The driver, the objects that the kernels' launches use, and the communicator outlive the
+  /// program. `communicator` connects `options.ranks`; it is null if there is one rank.
   CudaProgram(Driver& driver, PreparedJob job, exec::MemoryReport report,
               const exec::PrepareOptions& options, bool keep_columns, Communicator* communicator);
   CudaProgram(const CudaProgram&) = delete;
@@ -54,23 +55,24 @@ class CudaProgram : public exec::Program {
   }
 
  private:
-  /// What a call is asked for is chosen among few forms, each a graph for every pair of slots that
-  /// a call may have.
+  /// The set of results that a call requests, which is one of a few. Each form has a graph for
+  /// every pair of slots that a call may have.
   struct Form {
-    std::vector<uint8_t> wanted;     // by deliverable
-    bool fingerprints;               // takes them
-    std::vector<OwnedGraph> graphs;  // by input slot, then output slot, then part
+    std::vector<uint8_t> wanted;     // indexed by deliverable
+    bool fingerprints;               // true if the call takes fingerprints
+    std::vector<OwnedGraph> graphs;  // indexed by input slot, then output slot, then part
   };
   struct Times {
     int64_t launched = 0;
-    std::vector<int64_t> ends;  // as step_times
+    std::vector<int64_t> ends;  // see step_times
   };
 
   std::vector<std::byte*> addresses(std::span<const exec::SharedVariable> shared) const;
   static std::vector<std::byte*> addresses(std::span<const exec::TransferredTensor> transferred);
   void read_times(size_t output_slot);
   void capture_forms(std::vector<uint8_t> always);
-  /// Several ranks launch the steps of shards before their last one, and then pieces.
+  /// Returns true if calls put the part. Several ranks put part 0 only for the shards before a
+  /// rank's last one, and put pieces instead of all other parts.
   bool launches(size_t part) const {
     return !ranks_ || part >= parts_ || (part == 0 && end_shard_ - first_shard_ > 1);
   }
@@ -78,19 +80,20 @@ class CudaProgram : public exec::Program {
   OwnedGraph capture(size_t part, std::span<const uint8_t> wanted, size_t input_slot,
                      size_t output_slot);
   const Form& form_for(const exec::Call& call) const;
-  /// With which graphs differ. Shards get their inputs before their graph.
+  /// Returns the number of input slots for which graphs differ. Shards receive their inputs before
+  /// their graph is launched.
   size_t input_slots() const { return shards_ > 1 ? 1 : sizes_.input_slots; }
   const OutputLayout::Output& output_of(plan::TensorId tensor) const;
   std::optional<exec::Fault> found(size_t output_slot) const;
-  /// Has this rank a slice of the variable alone?
+  /// Returns true if this rank has only a slice of the variable.
   bool is_sliced(plan::TensorId variable) const {
     return ranks_ && ranks_->slots().contains(variable);
   }
   void read_slot(plan::TensorId slot, std::span<std::byte> into) const;
   void copy_to_host(plan::TensorId variable, std::span<std::byte> into) const;
-  /// Returns when it is done.
+  /// Copies, and returns when the copy is done.
   void copy(void* to, const void* from, size_t bytes) const;
-  /// Calls f; a RunError of it names the job.
+  /// Calls f, and adds the job's name to a RunError that it throws.
   template <typename F>
   void in_job(F f) const {
     try {
@@ -107,28 +110,29 @@ class CudaProgram : public exec::Program {
   void put(size_t part, const exec::Call& call, size_t input_slot, size_t output_slot);
 
   Driver& driver_;
-  std::string name_;  // "lenet.yaml:36:3: job `train`"
+  std::string name_;  // such as "lenet.yaml:36:3: job `train`"
   exec::MemoryReport report_;
   const int64_t shards_;
-  const int64_t first_shard_, end_shard_;  // of this rank
-  std::vector<exec::TensorInfo> tensors_;  // of the whole batch
+  const int64_t first_shard_, end_shard_;  // the shards of this rank
+  std::vector<exec::TensorInfo> tensors_;  // with the shapes of the whole batch
   std::vector<plan::TensorId> deliverables_;
   std::vector<plan::TensorId> fingerprinted_;
   Checks checks_;
   ProgramMemory::Sizes sizes_;
   OwnedStream stream_;
-  size_t parts_;                  // of a call
-  size_t segments_;               // likewise, as the executor knows them
-  std::vector<OwnedEvent> done_;  // by output slot, then segment
+  size_t parts_;                  // the number of parts of a call
+  size_t segments_;               // the number of segments of a call, as the executor counts them
+  std::vector<OwnedEvent> done_;  // indexed by output slot, then segment
   KeptColumns columns_;
   ProgramMemory memory_;
   std::optional<ProgramRanks> ranks_;
-  std::optional<GraphCapture> graph_capture_;  // once it is known where inputs lie
-  std::vector<Form> forms_;                    // none: calls are put step by step
-  std::vector<Times> times_;                   // by output slot, where it profiles
-  int64_t last_end_ = 0;                       // of the call that was read last
+  std::optional<GraphCapture> graph_capture_;  // set once the addresses of inputs are known
+  std::vector<Form> forms_;                    // empty if calls are put step by step
+  // Indexed by output slot; used if the program profiles.
+  std::vector<Times> times_;
+  int64_t last_end_ = 0;  // the end of the call that was read last
   int64_t fingerprinted_calls_ = 0;
-  double fingerprint_seconds_ = 0;  // of a call
+  double fingerprint_seconds_ = 0;  // the seconds that one call takes for fingerprints
 };
 
 }  // namespace flow::cuda

@@ -1,4 +1,4 @@
-// Fingerprints behind steps.
+// Takes the fingerprints of tensors after the steps that make them.
 #include "runtime/cuda/program/program_fingerprints.h"
 
 #include <algorithm>
@@ -18,7 +18,7 @@ const Version* find_version(const Versions& versions, TensorId made) {
   return found == versions.end() ? nullptr : &*found;
 }
 
-/// Of a divided gradient each rank has the sums of its slice alone.
+/// Returns the slice of a divided gradient, because each rank has only the sums of its slice.
 exec::TensorSlice combined_slice(const PreparedJob& job, TensorId id) {
   for (const exec::SlicedUpdate& sliced : job.division.updates())
     if (const TensorId summed = job.sums.entries[sliced.entry].tensor;
@@ -51,8 +51,9 @@ class PartFinder {
   const std::vector<bool> by_shards_;
 };
 
-/// The tensor of the plan, among the first `tensors`; invalid: none. What shards combine is whole
-/// only where the plan says.
+/// Returns the tensor of the plan, which is one of the first `tensors`, whose fingerprint is taken
+/// from `id`, or an invalid id if there is none. A version of a tensor that shards combine does not
+/// count, because only the plan's tensor is whole.
 TensorId shown_as(TensorId id, const PreparedJob& prepared, size_t tensors) {
   if (id.index() < tensors) return id;
   for (const Version& version : prepared.versions)

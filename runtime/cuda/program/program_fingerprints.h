@@ -1,4 +1,4 @@
-// The fingerprints that a call takes, on the device until the call is complete.
+// The fingerprints that a call takes. They stay in device memory until the call is complete.
 #pragma once
 
 #include <cstddef>
@@ -15,31 +15,34 @@ namespace flow::cuda {
 
 struct PreparedJob;
 
-/// Which of the plan's tensors the job makes, itself or a version of them. `tensors`: of the plan.
-/// REQUIRES: what ranks share is known.
+/// Returns which of the plan's tensors the job makes, either directly or as a version of them.
+/// `tensors` is the number of tensors in the plan. REQUIRES: The tensors that ranks share have been
+/// determined.
 exec::FingerprintPlan plan_fingerprints(const PreparedJob& job, const exec::Collectives* ranks,
                                         size_t tensors);
 
-/// Bytes on the device.
+/// Returns the number of bytes on the device.
 size_t fingerprint_bytes(const exec::FingerprintPlan& plan);
 
-/// Each kernel of a step is followed by those of its fingerprints, in the same stream. A call's
-/// fingerprints come to the host in one copy, behind its last step.
+/// Takes fingerprints. Each kernel of a step is followed by the kernels of its fingerprints, in the
+/// same stream. One copy after a call's last step brings all of the call's fingerprints to the
+/// host.
 class ProgramFingerprints {
  public:
-  /// What lies where is known. Borrows the memory.
+  /// Borrows the memory. REQUIRES: The addresses of all tensors are known.
   ProgramFingerprints(const PreparedJob& job, const ProgramMemory& memory);
 
-  /// Before a call's first ones.
+  /// Clears the fingerprints; runs before the first ones of a call.
   void begin(const LaunchState& state) const;
-  /// Of inputs and variables as a call finds them: of what each shard has its own of, or of the
-  /// rest.
+  /// Takes the fingerprints of inputs and variables in the state in which a call finds them.
+  /// `of_shards` selects the tensors of which each shard has a part; otherwise the remaining ones
+  /// are taken.
   void take_found(bool of_shards, const LaunchState& state) const;
-  /// Of what shards have combined.
+  /// Takes the fingerprints of the tensors that shards have combined.
   void take_combined(const LaunchState& state) const;
-  /// Of what the steps [first, end) have made.
+  /// Takes the fingerprints of the tensors that the steps [first, end) have made.
   void take_steps(size_t first, size_t end, const LaunchState& state) const;
-  /// Behind the last one.
+  /// Copies the fingerprints to the host; runs after the last one of a call.
   void copy_to_host(size_t output_slot, const LaunchState& state) const;
 
  private:

@@ -1,4 +1,4 @@
-// The memory of a program.
+// Lays out and allocates the memory of a program.
 #include "runtime/cuda/program/program_memory.h"
 
 #include <algorithm>
@@ -18,7 +18,7 @@ DeviceBytes allocate(Driver& driver, size_t bytes) {
   return {driver, driver.allocate(std::max(bytes, kAlignment))};
 }
 
-/// A zeroed region of `slots` slots.
+/// Allocates a zeroed region of `slots` slots.
 PinnedBytes allocate_pinned(Driver& driver, size_t bytes, size_t slots) {
   PinnedBytes memory(driver, driver.allocate_pinned(bytes * slots));
   std::memset(memory.get(), 0, bytes * slots);
@@ -78,7 +78,7 @@ OutputLayout::OutputLayout(const plan::Job& job, const exec::PrepareOptions& opt
     if (!id.valid()) continue;
     bytes += aligned(exec::whole_bytes_of(job, job[id]));
     const bool in_parts = i < options.in_parts.size() && options.in_parts[i] != 0;
-    // The rows of a rank lie together in the whole along the first axis alone.
+    // The rows of a rank are contiguous in the whole tensor only along the first axis.
     output.spread = options.ranks && by_shards[id.index()] && job[id].batch_axis > 0;
     if (!output.spread && (!in_parts || !by_shards[id.index()])) continue;
     output.parts = bytes;

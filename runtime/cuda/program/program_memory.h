@@ -1,4 +1,4 @@
-// The memory of a program: on the device, and pinned where host and device meet.
+// The memory of a program: device memory, and pinned host memory that is exchanged with the device.
 #pragma once
 
 #include <cstddef>
@@ -14,72 +14,78 @@
 
 namespace flow::cuda {
 
-/// What is written for a call: call blocks, one a shard, row numbers, inputs. The device has one
-/// call block, and of inputs that are cut the rows of one shard. Inputs that the device makes of
-/// its columns come last there.
+/// The layout of the data that is written for a call: call blocks, one for each shard, row numbers
+/// and inputs. The device has one call block, and one shard's rows of the inputs that are cut.
+/// Inputs that the device gathers from its columns come last on the device.
 struct InputLayout {
-  /// `kept`: inputs that are columns which the device keeps.
+  /// `kept` lists the inputs that are columns kept on the device.
   InputLayout(const plan::Job& job, std::span<const plan::TensorId> kept);
 
-  /// From the host to the device.
+  /// A copy from the host to the device.
   struct Copy {
     size_t to = 0, from = 0, bytes = 0;
-    size_t per_shard = 0;  // in `from`
+    size_t per_shard = 0;  // bytes from one shard to the next in `from`
   };
-  Copy whole;                   // what all shards read; without shards everything, in one piece
-  std::vector<Copy> of_shards;  // what each shard has its own of
+  // The data that all shards read; without shards, all data in one copy.
+  Copy whole;
+  std::vector<Copy> of_shards;  // the data that differs from shard to shard
 
-  std::vector<size_t> offsets;       // on the device, by tensor, of inputs
-  std::vector<size_t> host_offsets;  // of those that the host writes; 0: of no other
-  size_t rows = 0, host_rows = 0;    // where the row numbers are
-  int64_t row_count = 0;             // 0: no column is kept
+  std::vector<size_t> offsets;  // offsets on the device, indexed by tensor; set for inputs
+  // Offsets on the host, indexed by tensor. They are set for inputs that the host writes, and 0
+  // otherwise.
+  std::vector<size_t> host_offsets;
+  size_t rows = 0, host_rows = 0;  // the offsets of the row numbers
+  int64_t row_count = 0;           // 0 if no column is kept
   size_t shards = 1;
-  size_t bytes = 0, host_bytes = 0;  // of all
+  size_t bytes = 0, host_bytes = 0;  // the sizes of all data
 
  private:
   void place(const plan::Job& job, plan::TensorId input);
   void place_on_device(const plan::Job& job, plan::TensorId input);
 };
 
-/// What a call leaves for the host: the fault block, what is delivered, of the whole batch, and
-/// fingerprints.
+/// The layout of the data that a call leaves for the host: the fault block, the deliverables of the
+/// whole batch, and fingerprints.
 struct OutputLayout {
-  /// `taken`: fingerprints of a call.
+  /// `taken` is the number of fingerprints of a call.
   OutputLayout(const plan::Job& job, const exec::PrepareOptions& options, size_t taken = 0);
 
   struct Output {
     size_t offset = 0;
-    std::optional<size_t> parts = {};  // the offset of the first shard's, where they are wanted
+    // The offset of the first shard's part, if parts are requested.
+    std::optional<size_t> parts = {};
     size_t part_bytes = 0;
-    /// The whole is made of the parts, of which each rank has some, when a call is complete.
+    /// True if the whole tensor is assembled from its parts when a call is complete, because each
+    /// rank has only some of them.
     bool spread = false;
   };
-  std::vector<Output> outputs;                     // by deliverable
-  size_t fingerprints = 0, fingerprint_count = 0;  // where they are
+  std::vector<Output> outputs;                     // indexed by deliverable
+  size_t fingerprints = 0, fingerprint_count = 0;  // their offset and number
   size_t bytes = 0;
 };
 
-/// By tensor: does each shard have its own, rows of an input or what its steps make?
+/// Returns, for each tensor, whether it differs from shard to shard, as the rows of an input and
+/// the results of a shard's steps do.
 std::vector<bool> tensors_of_shards(const plan::Job& job);
 
-/// Allocated once. Variables, and what the host writes, are zero at first.
+/// The memory is allocated once. Variables, and memory that the host writes, are zero at first.
 class ProgramMemory {
  public:
   struct Sizes {
     size_t variables = 0, arena = 0;  // bytes
     size_t input_slots = 1, output_slots = 1;
   };
-  /// `variable_sources`: where variables of other programs lie, as Place::offset counts them;
-  /// `transferred`: where tensors lie that pass through host memory.
+  /// `variable_sources` contains the addresses of other programs' variables, which Place::offset
+  /// indexes. `transferred` contains the addresses of the tensors that pass through host memory.
   ProgramMemory(Driver& driver, Stream stream, const Sizes& sizes, InputLayout inputs,
                 OutputLayout outputs, std::vector<std::byte*> variable_sources,
                 std::vector<std::byte*> transferred = {});
-  /// What the constructor takes from the device.
+  /// Returns the bytes of device memory that the constructor allocates.
   static size_t device_bytes(const Sizes& sizes, const InputLayout& inputs);
   static size_t pinned_bytes(const Sizes& sizes, const InputLayout& inputs,
                              const OutputLayout& outputs);
 
-  // On the device, except what is transferred.
+  // Returns an address on the device, or in host memory for a transferred tensor.
   std::byte* address(const exec::Place& place) const;
   std::byte* arena() const { return arena_.get(); }
   std::byte* device_inputs() const { return inputs_.get(); }
@@ -88,9 +94,9 @@ class ProgramMemory {
     return reinterpret_cast<const int64_t*>(inputs_.get() + input_layout_.rows);
   }
 
-  // Pinned, by slot.
+  // Pinned host memory, by slot.
   std::byte* host_inputs(size_t slot) const;
-  /// By shard.
+  /// Returns the call blocks, indexed by shard.
   std::span<CallBlock> calls(size_t slot) const {
     return {reinterpret_cast<CallBlock*>(host_inputs(slot)), input_layout_.shards};
   }

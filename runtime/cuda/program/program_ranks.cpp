@@ -12,7 +12,7 @@ namespace {
 
 using plan::TensorId;
 
-/// Deliveries of shards.
+/// Describes the deliveries that come from shards.
 exec::RankOutputs outputs_of_ranks(exec::Collectives& ranks, const plan::Job& job,
                                    std::span<const TensorId> deliverables,
                                    const OutputLayout& layout) {
@@ -35,7 +35,7 @@ exec::RankOutputs outputs_of_ranks(exec::Collectives& ranks, const plan::Job& jo
   return outputs;
 }
 
-/// Of each tensor that is summed, and of the variable that it updates.
+/// Returns the addresses of each tensor that is summed, and of the variable that it updates.
 std::vector<RankSums::Addresses> addresses_of(const PreparedJob& job, const ProgramMemory& memory) {
   const auto address = [&](TensorId id) { return memory.address(job.places[id.index()]); };
   std::vector<RankSums::Addresses> addresses;

@@ -1,5 +1,5 @@
-// What is summed over shards, and buckets on their way from GPU to GPU: they are exchanged, added
-// up and gathered.
+// Plans the tensors that are summed over shards, and moves buckets of them from GPU to GPU, where
+// they are exchanged, added and gathered.
 #include "runtime/cuda/program/rank_sums.h"
 
 #include <algorithm>
@@ -61,7 +61,8 @@ RankPlan plan_rank_sums(const plan::Job& job, const SumPlan& sums,
   return plan;
 }
 
-/// sent(r) goes to rank r, received(r) comes from it: memory and bytes.
+/// Returns the transfers with all other ranks. sent(r) is the block for rank r and received(r) the
+/// block from rank r; each is an address and a number of bytes.
 template <typename Sent, typename Received>
 RankSums::Transfers RankSums::with_others(size_t ranks, size_t rank, const Sent& sent,
                                           const Received& received) {
@@ -112,7 +113,7 @@ class RankSums::BucketMaker {
  private:
   const plan::Tensor& tensor_of(size_t entry) const { return job_[sums_.entries[entry].tensor]; }
 
-  /// Of elements of a tensor: where they begin in it, and their bytes.
+  /// The offset and the size of some elements of a tensor, in bytes.
   struct Bytes {
     size_t first, count;
   };
@@ -130,7 +131,7 @@ class RankSums::BucketMaker {
     if (count > 0) made_.to_parts.push_back({address.part + first, whole(slice), count});
   }
 
-  /// The slice of this rank, and what lies before and behind it.
+  /// Adds the copies for the slice of this rank and for the elements before and after it.
   void divide(size_t entry, const Addresses& address) {
     const std::vector<int64_t> bounds = exec::bounds_of(bucket_, entry);
     const exec::Slice own{entry, bounds[rank_], bounds[rank_ + 1]};
@@ -231,7 +232,8 @@ void RankSums::exchange(size_t index, Stream stream) {
   bucket.exchanged = true;
 }
 
-/// Not before: steps of shards may read a part after its total was taken.
+/// The parts are copied only now, because steps of shards may read a part after its total was
+/// taken.
 void RankSums::finish(Stream stream) {
   leave(stream);
   for (Bucket& bucket : buckets_)
@@ -253,7 +255,7 @@ void RankSums::gather(size_t number, Stream stream) {
   leave(stream);
 }
 
-/// Ranks have updated a slice of each.
+/// Each rank has updated a slice of each variable.
 void RankSums::gather_variables(Stream stream) {
   enter(stream);
   for (const Bucket& bucket : buckets_) {
@@ -265,7 +267,7 @@ void RankSums::gather_variables(Stream stream) {
   leave(stream);
 }
 
-/// Variables keep their values: those of ranks may differ as yet.
+/// Variables keep their values, because the values of the ranks may still differ.
 void RankSums::rehearse(Stream stream) {
   for (size_t i = 0; i < buckets_.size(); ++i) exchange(i, stream);
   finish(stream);

@@ -1,4 +1,4 @@
-// From the steps of a cell to the products around them.
+// Finds the products that belong to the steps of a cell.
 #include "runtime/cuda/program/recurrent_layers.h"
 
 #include <algorithm>
@@ -15,13 +15,13 @@ namespace {
 
 using plan::TensorId;
 
-/// A step that reads a tensor, which may be a view of another.
+/// A step that reads a tensor, which may be a view of another one.
 struct ViewReader {
   size_t step;
   TensorId tensor;
 };
 
-/// Finds the steps of a layer. What refuses it says so, and returns false.
+/// Finds the steps of a layer. A function that refuses the layer sets the reason and returns false.
 class LayerFinder {
  public:
   LayerFinder(const plan::Job& job, std::span<const TensorUses> uses, std::span<const size_t> parts,
@@ -42,7 +42,8 @@ class LayerFinder {
   bool refuse_gates() { return refuse("another step reads its gates"); }
   bool refuse_gate_gradients() { return refuse("another step reads the gradients of its gates"); }
 
-  /// The step of the gradients, which alone may read what the steps keep for it.
+  /// Finds the step of the gradients. It must be the only reader of the data that the layer's steps
+  /// keep for it.
   bool find_gradients() {
     const plan::Step& step = job_.steps[layer_.steps];
     for (const size_t reader : uses_[step.outputs[0].index()].readers) {
@@ -69,7 +70,7 @@ class LayerFinder {
     return step.inputs.size() <= layer_.of.operands() || refuse("it has lengths");
   }
 
-  /// The gates of x are views of a product, which may have a bias.
+  /// Finds the product of which the gates of x are views, and which may have a bias.
   bool find_product() {
     const plan::Step& step = job_.steps[layer_.steps];
     layer_.weights.recurrent = step.inputs[1];
@@ -109,7 +110,8 @@ class LayerFinder {
     return true;
   }
 
-  /// The products behind the gradients of the gates, all of which the library makes.
+  /// Finds the products that read the gradients of the gates. The library makes the results of all
+  /// of them.
   bool find_gradient_products() {
     const plan::Step& step = job_.steps[*layer_.gradients];
     const TensorId hidden = layer_.of.hidden ? result_of(step, *layer_.of.hidden) : TensorId();
@@ -117,7 +119,7 @@ class LayerFinder {
     if (!find_readers(result_of(step, 0), of_gates) || !find_readers(hidden, of_hidden) ||
         !find_readers(result_of(step, 1), of_states))
       return false;
-    if (!layer_.of.hidden) of_hidden = of_gates;  // one of the products of which is of states
+    if (!layer_.of.hidden) of_hidden = of_gates;  // includes the product with the states
     if (of_states.size() > 1) return refuse_gate_gradients();
     if (!of_states.empty() && !take_recurrent(of_states[0], of_hidden))
       return refuse_gate_gradients();
@@ -130,7 +132,7 @@ class LayerFinder {
                                [&](size_t i) { return runs_with(i, *layer_.gradients); });
   }
 
-  /// The product of the gradients of W h with the states, whose reader is `of_states`.
+  /// Takes the product of the gradients of W h with the states, which `of_states` reads.
   bool take_recurrent(const ViewReader& of_states, const std::vector<ViewReader>& of_hidden) {
     const auto other = std::ranges::find(of_hidden, of_states.step, &ViewReader::step);
     return other != of_hidden.end() &&
@@ -143,7 +145,8 @@ class LayerFinder {
            take_bias(of_gates, layer_.dweights.input_bias);
   }
 
-  /// Where the reader is the product of what it reads with `other`, takes its result; not twice.
+  /// Takes the result of the reader if it is the product of the tensor that it reads with `other`.
+  /// Returns false if `result` is already set.
   bool take_product(const ViewReader& reader, bool transposed, TensorId other, TensorId& result) {
     const plan::Step& step = job_.steps[reader.step];
     return is_product(step, transposed, false) && step.epilogue.empty() &&
@@ -166,7 +169,8 @@ class LayerFinder {
     return std::ranges::find(layer_.products, reader.step) != layer_.products.end();
   }
 
-  /// The steps that read a result of the gradients, or views of it, which belong to the layer.
+  /// Finds the steps that read a result of the gradients, directly or through views. The views
+  /// become steps of the layer.
   bool find_readers(TensorId id, std::vector<ViewReader>& readers) {
     if (!id.valid()) return true;
     for (const size_t reader : uses_[id.index()].readers) {
@@ -190,7 +194,8 @@ class LayerFinder {
 
   bool is_matrix(TensorId id) const { return job_[id].shape.rank() == 2; }
 
-  /// Is it a matrix with a row for each step of each row of the batch? A view may have other rows.
+  /// Returns true for a matrix with a row for each step of each row of the batch. A view may have
+  /// other rows.
   bool has_all_steps(TensorId id) const {
     const Shape& out = job_[job_.steps[layer_.steps].outputs[0]].shape;
     return is_matrix(id) && job_[id].shape[0] == out[0] * out[1];
@@ -203,8 +208,8 @@ class LayerFinder {
            has_all_steps(step.inputs[0]) && is_matrix(step.inputs[1]);
   }
 
-  /// Does the step add a bias to the columns of a matrix, or sum over its rows? `kind`: what its op
-  /// is, or the gradient of what.
+  /// Returns true if the step adds a bias to the columns of a matrix, or sums over its rows. `kind`
+  /// is the kind of its op, or the kind of which its op is the gradient.
   bool is_of_columns(const plan::Step& step, ops::Epilogue kind) const {
     return kind == ops::Epilogue::kBias && step.epilogue.empty() && has_all_steps(step.inputs[0]) &&
            step.attributes.get<int64_t>("axis") == 1;

@@ -1,4 +1,4 @@
-// Recurrent layers as plans have them: which steps belong to one.
+// Recurrent layers in plans: finds the steps that belong to a layer.
 #pragma once
 
 #include <cstddef>
@@ -13,49 +13,50 @@
 
 namespace flow::cuda {
 
-/// Where the steps of a cell, and their gradients, have their operands and results.
+/// The positions of the operands and results of a cell's steps and of their gradients.
 struct CellOperands {
   const ops::OpSpec *steps, *gradients;
-  bool has_c = false;                   // behind h; of the gradients, dc0 comes behind dh0
-  std::optional<size_t> own_bias = {};  // of W h
-  size_t h0;                            // c0 comes behind it
-  size_t kept;                          // the first result that the gradients alone read
+  // True if c follows h; dc0 then follows dh0 in the gradients.
+  bool has_c = false;
+  std::optional<size_t> own_bias = {};  // the bias of W h
+  size_t h0;                            // c0 follows it
+  size_t kept;                          // the first result that only the gradients read
   size_t of_gradients_h0, of_gradients_out;
-  /// The result of the gradients that is that of W h + b, unless it is the first.
+  /// The result of the gradients that is the gradient of W h + b, if it is not the first one.
   std::optional<size_t> hidden = {};
 
-  size_t operands() const { return h0 + (has_c ? 2 : 1); }  // without lengths
+  size_t operands() const { return h0 + (has_c ? 2 : 1); }  // excludes lengths
 };
 
-/// Null: the step is not that of a cell.
+/// Returns the operands of the cell that the step computes, or null if it computes no cell.
 const CellOperands* find_cell(const plan::Step& step);
 
-/// Result i of a step; invalid where it has fewer.
+/// Returns result i of a step, or an invalid id if the step has fewer results.
 plan::TensorId result_of(const plan::Step& step, size_t i);
 
-/// Weights and biases, or their gradients; invalid: there is none.
+/// Weights and biases, or their gradients. The id of a missing one is invalid.
 struct LayerWeights {
   plan::TensorId input, recurrent, input_bias, recurrent_bias;
 };
 
-/// One layer in one direction. Steps are indices of the job's.
+/// One layer in one direction. Steps are indices into the job's steps.
 struct PlannedLayer {
   const CellOperands& of;
   size_t steps;
   RecurrentSpec::Cell cell = {};
-  std::vector<size_t> inner = {};  // what makes the gates of x, and nothing else
+  std::vector<size_t> inner = {};  // the steps that only make the gates of x
   plan::TensorId x = {};           // all steps of all rows, [N T, features]
   LayerWeights weights = {};
-  std::optional<size_t> gradients = {};      // the step of them, where the layer is trained
-  std::vector<size_t> inner_gradients = {};  // views of its results
-  std::vector<size_t> products = {};         // what makes dx and dweights of these
-  plan::TensorId dx = {};                    // invalid: nobody reads it
+  std::optional<size_t> gradients = {};      // the step of the gradients, if the layer is trained
+  std::vector<size_t> inner_gradients = {};  // the steps that view its results
+  std::vector<size_t> products = {};         // the steps that make dx and dweights from these
+  plan::TensorId dx = {};                    // invalid if no step reads it
   LayerWeights dweights = {};
 };
 
-/// Completes a layer of which `of` and `steps` are known. Returns why the library cannot compute
-/// it, or nothing; layer.gradients is set in both cases. `parts`: by step, the part of a call in
-/// which it runs.
+/// Completes a layer whose `of` and `steps` are set. Returns the reason why the library cannot
+/// compute the layer, or an empty string if it can; sets layer.gradients in both cases. `parts`
+/// contains, for each step, the part of a call in which it runs.
 std::string complete_layer(const plan::Job& job, std::span<const TensorUses> uses,
                            std::span<const size_t> parts, PlannedLayer& layer);
 

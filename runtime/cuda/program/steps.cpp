@@ -1,5 +1,5 @@
-// Who makes and reads each tensor. Steps that compute constants, and pairs of neighboring steps
-// that do not depend on each other.
+// Determines which steps make and read each tensor. Also finds the steps that compute constants,
+// and pairs of neighboring steps that do not depend on each other.
 #include "runtime/cuda/program/steps.h"
 
 #include <algorithm>
@@ -31,7 +31,8 @@ bool share_any(const std::vector<TensorId>& a, const std::vector<TensorId>& b) {
   return std::ranges::any_of(a, [&](TensorId id) { return std::ranges::find(b, id) != b.end(); });
 }
 
-/// Not of recurrent layers by the library, which uses streams of its own.
+/// Returns true if the step is a product. Excludes recurrent layers that the library computes,
+/// because the library runs them in separate streams.
 bool is_product(const plan::Step& step) {
   return step.op->flops.product && !step.probe && !is_library_layer(step);
 }
@@ -57,14 +58,14 @@ std::vector<TensorUses> find_uses(const plan::Job& job, std::span<const TensorId
 }
 
 Constants find_constants(const plan::Job& job) {
-  constexpr size_t kMostBytes = 1 << 20;  // a launch takes as long as writing so much
+  constexpr size_t kMostBytes = 1 << 20;  // a launch takes as long as writing this many bytes
   Constants constants{std::vector<uint8_t>(job.steps.size()), {}};
   for (size_t i = 0; i < job.steps.size(); ++i) {
     const plan::Step& step = job.steps[i];
     if (!step.op->operands.empty() || !step.epilogue.empty() || step.probe) continue;
     const plan::TensorId result = step.outputs[0];
     if (exec::bytes_of(job[result]) > kMostBytes) continue;
-    if (job[result].alias.valid()) continue;  // the state of a loop, set by each call
+    if (job[result].alias.valid()) continue;  // the state of a loop, which each call sets
     constants.steps[i] = 1;
     constants.tensors.push_back(result);
   }

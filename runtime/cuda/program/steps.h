@@ -1,5 +1,5 @@
-// What passes change in a job's tensors and in the list of its steps; who makes and reads each
-// tensor, which steps compute constants, and which run at the same time on a device.
+// Functions that passes use to change a job's tensors and steps. Also determines which steps make
+// and read each tensor, which steps compute constants, and which run in parallel on a device.
 #pragma once
 
 #include <algorithm>
@@ -17,7 +17,7 @@
 
 namespace flow::cuda {
 
-/// Adds a tensor that a step makes, with memory of its own.
+/// Adds a tensor that a step makes and that has separate memory.
 inline plan::TensorId add_result(plan::Job& job, plan::Tensor tensor) {
   tensor.role = plan::Role::kResult;
   tensor.alias = plan::TensorId();
@@ -26,7 +26,7 @@ inline plan::TensorId add_result(plan::Job& job, plan::Tensor tensor) {
   return plan::TensorId{job.tensors.size() - 1};
 }
 
-/// A step of one operand and one result, for what `origin` does.
+/// Returns a step with one operand and one result that does a part of the work of `origin`.
 inline plan::Step make_step(const plan::Step& origin, ops::OpRef op, std::string name,
                             plan::TensorId from, plan::TensorId to) {
   plan::Step step;
@@ -39,8 +39,8 @@ inline plan::Step make_step(const plan::Step& origin, ops::OpRef op, std::string
   return step;
 }
 
-/// Calls `add(step, index)` for each step of the job, in order, which puts into job.steps what
-/// comes in its place.
+/// Calls `add(step, index)` for each step of the job in order. `add` appends the replacements of
+/// the step to job.steps.
 template <typename Add>
 void rewrite_steps(plan::Job& job, Add add) {
   std::vector<plan::Step> steps = std::exchange(job.steps, {});
@@ -51,8 +51,8 @@ void rewrite_steps(plan::Job& job, Add add) {
   }
 }
 
-/// Steps that go, and others that come before and behind them. Steps keep their numbers until it is
-/// applied.
+/// Edits of a job's steps: some are removed, and others are added before and after them. Steps keep
+/// their numbers until the edits are applied.
 class StepEdits {
  public:
   explicit StepEdits(size_t steps) : gone_(steps), before_(steps), behind_(steps) {}
@@ -61,15 +61,15 @@ class StepEdits {
   void remove(size_t step) { gone_[step] = true; }
   void add_before(size_t at, plan::Step step) { before_[at].push_back(std::move(step)); }
   void add_behind(size_t at, plan::Step step) { behind_[at].push_back(std::move(step)); }
-  /// Adds a step that makes, in calls that deliver it, what `step`, which stands at `at`, makes
-  /// now.
+  /// Adds a step that makes the current results of `step`, which is at position `at`, in the calls
+  /// that deliver them.
   const plan::Step& add_probe(size_t at, plan::Step step) {
     step.name += ":tap";
     step.probe = true;
     return behind_[at].emplace_back(std::move(step));
   }
 
-  /// Gives the job its new steps and their lifetimes.
+  /// Applies the edits to the job's steps and updates their lifetimes.
   void apply(plan::Job& job) {
     rewrite_steps(job, [&](plan::Step step, size_t i) {
       std::ranges::move(before_[i], std::back_inserter(job.steps));
@@ -80,33 +80,34 @@ class StepEdits {
   }
 
  private:
-  std::vector<bool> gone_;                                // by step
-  std::vector<std::vector<plan::Step>> before_, behind_;  // by step
+  std::vector<bool> gone_;                                // indexed by step
+  std::vector<std::vector<plan::Step>> before_, behind_;  // indexed by step
 };
 
-/// Of one tensor. Probes do not count but as `seen`: what passes change may not depend on what is
-/// watched.
+/// The uses of one tensor. Probes only count as `seen`, because the changes that passes make must
+/// not depend on the tensors that are watched.
 struct TensorUses {
   std::vector<size_t> readers;  // steps, one for each operand
-  bool seen = false;            // by probes, or from outside
+  bool seen = false;            // true if a probe reads it, or if it is read outside of steps
   std::optional<size_t> maker;
 };
 
-/// By tensor. `visible`: what is seen from outside.
+/// Returns the uses, indexed by tensor. `visible` lists the tensors that are read outside of steps.
 std::vector<TensorUses> find_uses(const plan::Job& job, std::span<const plan::TensorId> visible);
 
 struct Constants {
-  std::vector<uint8_t> steps;           // by step: does it compute a constant?
-  std::vector<plan::TensorId> tensors;  // their results
+  std::vector<uint8_t> steps;           // indexed by step; true if it computes a constant
+  std::vector<plan::TensorId> tensors;  // the results of these steps
 };
 
-/// Steps of ops without operands. Large results are no constants: their memory is worth more than
-/// the time to fill it.
+/// Finds the steps of ops without operands. Large results are not constants, because their memory
+/// is worth more than the time to fill it.
 Constants find_constants(const plan::Job& job);
 
-/// By step: does it run beside the step before it? So do the gradients of a product or a
-/// convolution, which read the same gradient of the result: neither fills a device to its end.
-/// `owners`: by tensor, whose memory it lies in; `parts`: of a call, by step.
+/// Returns, for each step, whether it runs in parallel with the step before it. This is the case
+/// for the two gradients of a product or a convolution, which read the same gradient of the result,
+/// because neither of them keeps the device busy until its end. `owners` contains, for each tensor,
+/// the tensor whose memory it uses; `parts` contains, for each step, its part of a call.
 std::vector<uint8_t> find_parallel_steps(const plan::Job& job,
                                          std::span<const plan::TensorId> owners,
                                          std::span<const size_t> parts);

@@ -1,4 +1,4 @@
-// Trials of candidates.
+// Times candidates and chooses the fastest one.
 #include "runtime/cuda/program/tuning.h"
 
 #include <algorithm>
@@ -11,7 +11,7 @@
 namespace flow::cuda {
 namespace {
 
-/// Of kernels that are tried in one memory.
+/// Returns the largest workspace of kernels that are tried in the same memory.
 template <typename Kernels>
 size_t most_workspace(const Kernels& kernels) {
   size_t bytes = 0;
@@ -19,7 +19,7 @@ size_t most_workspace(const Kernels& kernels) {
   return bytes;
 }
 
-/// Those behind them are slow by the library's own account.
+/// The library expects candidates after these to be slow.
 constexpr size_t kCandidates = 8;
 
 TrialMemory::Part part(const Shape& shape, DType dtype) { return {dtype, bytes_of(shape, dtype)}; }
@@ -27,7 +27,7 @@ TrialMemory::Part optional_part(bool there, const Shape& shape, DType dtype) {
   return there ? part(shape, dtype) : TrialMemory::Part{dtype, 0};
 }
 
-/// a, b, bias, out.
+/// The parts are a, b, bias and out.
 std::vector<TrialMemory::Part> trial_parts(const MatmulSpec& spec) {
   const DType sum = sum_of(spec.dtype);
   return {part(spec.a, spec.dtype), part(spec.b, spec.dtype),
@@ -35,7 +35,7 @@ std::vector<TrialMemory::Part> trial_parts(const MatmulSpec& spec) {
           part(spec.out, sum)};
 }
 
-/// First, second, bias, out.
+/// The parts are first, second, bias and out.
 std::vector<TrialMemory::Part> trial_parts(const ConvolutionSpec& spec) {
   using enum ConvolutionSpec::Pass;
   const bool forward = spec.pass == kForward, data = spec.pass == kGradData;
@@ -47,15 +47,15 @@ std::vector<TrialMemory::Part> trial_parts(const ConvolutionSpec& spec) {
           optional_part(spec.epilogue.bias, {spec.w[0]}, spec.dtype), part(out, spec.dtype)};
 }
 
-/// Of all batches; 0 where the spec has no lengths.
+/// Returns a part with the lengths of all batches, which is empty if the spec has no lengths.
 TrialMemory::Part lengths_part(const AttentionSpec& spec, int64_t length) {
   TrialMemory::Part lengths = optional_part(spec.lengths, {spec.query[0]}, DType::kInt32);
   lengths.number = static_cast<int32_t>(length);
   return lengths;
 }
 
-/// Query, key, value, out, log_sums, dy, dquery, dkey, dvalue, bias, lengths of queries and of
-/// keys.
+/// The parts are query, key, value, out, log_sums, dy, dquery, dkey, dvalue, bias, and the lengths
+/// of queries and of keys.
 std::vector<TrialMemory::Part> trial_parts(const AttentionSpec& spec) {
   const bool grad = spec.pass == AttentionSpec::Pass::kGrad;
   const DType dtype = spec.dtype;
@@ -105,7 +105,7 @@ Expected<Found> TimedLibraries::choose(KernelFinder<Spec, Found>& finder, const 
   if (const auto kept = choices_.find(key))
     if (auto kernel = finder.restore(spec, *kept)) return *std::move(kernel);
   const std::vector<Found> candidates = finder.candidates(spec, kCandidates);
-  if (candidates.empty()) return finder.find(spec);  // which says why
+  if (candidates.empty()) return finder.find(spec);  // its error states the reason
   const std::optional<size_t> winner = fastest(spec, candidates);
   Found chosen = candidates[winner.value_or(0)];
   choices_.store(key, chosen.plan, winner.has_value());
@@ -113,7 +113,7 @@ Expected<Found> TimedLibraries::choose(KernelFinder<Spec, Found>& finder, const 
   return chosen;
 }
 
-/// None where nothing could be tried, for lack of memory, say.
+/// Returns nothing if no candidate could be tried, for example because of too little memory.
 template <typename Spec, typename Found>
 std::optional<size_t> TimedLibraries::fastest(const Spec& spec,
                                               const std::vector<Found>& candidates) {
@@ -130,7 +130,7 @@ std::optional<size_t> TimedLibraries::fastest(const Spec& spec,
   });
 }
 
-/// A relu has to keep NaN, and only some algorithms do.
+/// A relu must keep NaN, which only some algorithms do.
 bool TimedLibraries::is_right(const LibraryKernel& kernel, const MatmulSpec& spec) {
   if (!spec.epilogue.relu) return true;
   try {
@@ -142,7 +142,7 @@ bool TimedLibraries::is_right(const LibraryKernel& kernel, const MatmulSpec& spe
 
 namespace {
 
-/// A step's operands, as its launch finds them.
+/// The operands of a step in the form that its launch expects.
 class TrialBuffers {
  public:
   TrialBuffers(const Request& request, size_t workspace, Driver& driver, Stream stream)
@@ -194,7 +194,7 @@ size_t KernelTimer::fastest(const std::string& key, const Request& request,
   return choice;
 }
 
-/// None where nothing could be tried, for lack of memory, say.
+/// Returns nothing if no kernel could be tried, for example because of too little memory.
 std::optional<size_t> KernelTimer::measure(const Request& request,
                                            std::span<const Kernel> kernels) const {
   std::optional<TrialBuffers> memory;

@@ -1,4 +1,4 @@
-// Kernels of libraries, and those of steps, chosen by time.
+// Chooses kernels of libraries, and kernels of steps, by measuring their time.
 #pragma once
 
 #include <limits>
@@ -14,10 +14,11 @@
 
 namespace flow::cuda {
 
-/// Runs a library's candidates for a spec on the device and takes the fastest, the first of equal
-/// ones; those that fail are skipped. A choice that is kept is taken without a trial. Products with
-/// a mask or sums aside stay with the library's own choice: others rely on its layout. All that it
-/// is given outlives it, and it the calls of `find` alone.
+/// Runs a library's candidates for a spec on the device and chooses the fastest one, or the first
+/// of equally fast ones; those that fail are skipped. A stored choice is used without a trial.
+/// Products that store or read a mask, or store sums, keep the library's own choice, because other
+/// kernels depend on its layout. The constructor's arguments outlive this object; the kernels that
+/// `find` returns do not need it.
 class TimedLibraries : public Libraries {
  public:
   TimedLibraries(Libraries& libraries, Driver& driver, const Choices& choices);
@@ -26,7 +27,7 @@ class TimedLibraries : public Libraries {
   Expected<LibraryKernel> find(const MatmulSpec& spec) override;
   Expected<LibraryKernel> find(const ConvolutionSpec& spec) override;
   Expected<AttentionKernel> find(const AttentionSpec& spec) override;
-  /// It has one algorithm.
+  /// There is only one algorithm.
   Expected<RecurrentKernel> find(const RecurrentSpec& spec) override {
     return libraries_.find(spec);
   }
@@ -56,8 +57,8 @@ class TimedLibraries : public Libraries {
   Stopwatch stopwatch_;
 };
 
-/// Runs each kernel on operands of its own and takes the fastest, the first of equal ones. What it
-/// is given outlives it.
+/// Runs each kernel on separate operands and chooses the fastest one, or the first of equally fast
+/// ones. The constructor's arguments outlive this object.
 class KernelTimer : public StepTimer {
  public:
   KernelTimer(Driver& driver, const Choices& choices);
@@ -72,7 +73,7 @@ class KernelTimer : public StepTimer {
   Stopwatch stopwatch_;
 };
 
-/// Both, for a job.
+/// The choices and both timers of a job.
 struct Tuner {
   Choices choices;
   TimedLibraries libraries;
@@ -85,7 +86,7 @@ struct Tuner {
         timer(driver, choices) {}
 
  private:
-  /// Of a run, which never lets go of one.
+  /// The number of choices that a run keeps, which is so large that none is ever deleted.
   static constexpr size_t kMostKept = std::numeric_limits<size_t>::max() / 4;
 };
 

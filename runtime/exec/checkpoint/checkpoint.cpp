@@ -1,4 +1,4 @@
-// Writing and reading checkpoints.
+// Writes and reads checkpoints.
 #include "runtime/exec/checkpoint/checkpoint.h"
 
 #include <fmt/format.h>
@@ -21,8 +21,8 @@ namespace {
 constexpr const char* kSuffix = ".npy";
 constexpr const char* kFilesRecord = "files.json";
 
-/// Does a run name its checkpoints where `path` lies? Anywhere else a name is the user's own, and
-/// so is that of a link.
+/// Returns true if `path` is in a folder where a run names its checkpoints. Anywhere else, and if
+/// `path` is a link, the user chose the name.
 bool is_named_by_run(const fs::path& path) {
   const fs::path folder = fs::absolute(path).lexically_normal().parent_path();
   std::error_code ignored;
@@ -30,10 +30,10 @@ bool is_named_by_run(const fs::path& path) {
          fs::exists(folder.parent_path() / kPlanFile, ignored) && !fs::is_symlink(path, ignored);
 }
 
-/// Puts `fresh` at `path` in one step; what was there is at `fresh` afterwards.
+/// Moves `fresh` to `path` in one step; the old folder is at `fresh` afterwards.
 void exchange(const fs::path& fresh, const fs::path& path) {
   if (calls::exchange(fresh, path) == 0) return;
-  // Not every file system can; the old one then steps aside for a moment.
+  // Not every file system supports this. The old folder is then moved away first.
   fs::path aside = fresh;
   aside += ".old";
   const auto move = [&](const fs::path& from, const fs::path& to) {
@@ -99,14 +99,14 @@ void write_checkpoint(const fs::path& path, const State& state, plan::Checkpoint
     throw;
   }
   Folder(parent).sync();
-  // An older checkpoint is here now. It goes once the new one has its name for good: before, a
-  // power cut could give the name back to a folder without files.
+  // `fresh` is now the older checkpoint. It is removed after the new name is on the disk: before
+  // that, a power failure could restore the name of a folder without files.
   remove_tree(fresh);
 }
 
 Checkpoint::Checkpoint(const fs::path& path)
     : path_(path), record_(io::read_checkpoint_record(path, text_)) {
-  const fs::path named = (path / "").parent_path();  // without a slash at its end
+  const fs::path named = (path / "").parent_path();  // the path without a slash at its end
   if (is_named_by_run(named)) io::require_named_by_step(named, record_.step);
 }
 
@@ -122,7 +122,7 @@ std::optional<plan::FilesRecord> Checkpoint::files() const {
 }
 
 bool Checkpoint::is_replaced() const {
-  std::ifstream record(path_ / io::kCheckpointRecord);  // one that is gone reads as empty
+  std::ifstream record(path_ / io::kCheckpointRecord);  // a missing file reads as empty
   return std::string(std::istreambuf_iterator<char>(record), {}) != text_;
 }
 

@@ -1,5 +1,5 @@
-// Variables from checkpoints and other files, and what is said when they do not fit. Files of other
-// programs that follow each other are mapped together.
+// Loads variables from checkpoints and other files, and explains why they do not fit. Consecutive
+// files from other programs are mapped together.
 #include "runtime/exec/checkpoint/checkpoint.h"
 
 #include <fmt/format.h>
@@ -37,7 +37,7 @@ std::string line(bool matches, std::string_view name, const Shape& shape, std::s
   return fmt::format("\n  {} {} {} {}", matches ? ' ' : '!', name, shape.str(), dtype);
 }
 
-/// Both lists, what does not fit marked with `!`.
+/// Returns the lists of variables and of arrays; `!` marks those that do not fit.
 std::string both_lists(const StoredVariables& stored, const std::vector<State::Entry*>& wanted,
                        const Items& items, const plan::Job& job) {
   std::string text = fmt::format("\n  job `{}` has", job.name);
@@ -58,7 +58,7 @@ std::string both_lists(const StoredVariables& stored, const std::vector<State::E
   return text;
 }
 
-/// The job's variables, with slots or without.
+/// Returns the job's variables, with or without slots.
 std::vector<State::Entry*> list_wanted(State& state, bool slots) {
   std::vector<State::Entry*> wanted;
   for (State::Entry& entry : state.entries())
@@ -66,13 +66,13 @@ std::vector<State::Entry*> list_wanted(State& state, bool slots) {
   return wanted;
 }
 
-/// Do floats of one dtype lack numbers of the other? Each of the two of 16 bits lacks some of the
-/// other's.
+/// Returns true if conversion between two float dtypes can lose numbers. Each of the two 16-bit
+/// dtypes lacks some numbers of the other.
 bool rounds(DType from, DType to) {
   return size_of(from) > size_of(to) || (size_of(from) == size_of(to) && from != to);
 }
 
-/// Reads those that fit.
+/// Reads the variables that fit, and lists the others.
 Loaded read_fitting(const StoredVariables& stored, const Items& items,
                     const std::vector<State::Entry*>& wanted) {
   Loaded loaded;
@@ -82,7 +82,7 @@ Loaded read_fitting(const StoredVariables& stored, const Items& items,
       continue;
     }
     Array value = stored.read(entry->tensor->name);
-    // The list was made of headers; the file may have changed since.
+    // The list comes from headers, and the file may have changed since.
     const Item& item = items.at(entry->tensor->name);
     if (value.shape() != item.shape || value.dtype() != item.dtype)
       throw RunError(fmt::format("{} changed while it was read", stored.path().string()));
@@ -95,7 +95,7 @@ Loaded read_fitting(const StoredVariables& stored, const Items& items,
   return loaded;
 }
 
-/// Arrays that are not the state of an optimizer either.
+/// Returns the arrays that are neither variables nor the state of an optimizer.
 std::vector<std::string> unused_names(const StoredVariables& stored,
                                       const std::vector<State::Entry*>& wanted) {
   std::set<std::string_view> used;
@@ -109,7 +109,7 @@ std::vector<std::string> unused_names(const StoredVariables& stored,
 void require_fitting(const StoredVariables& stored, const Items& items,
                      const std::vector<State::Entry*>& wanted, const plan::Job& job,
                      const std::vector<std::string>& optional, const std::string& hint) {
-  std::vector<State::Entry*> needed;  // fits, or must
+  std::vector<State::Entry*> needed;  // variables that fit or that must fit
   std::ranges::copy_if(wanted, std::back_inserter(needed), [&](const State::Entry* entry) {
     return fits(*entry, items) || std::ranges::none_of(optional, [&](const std::string& glob) {
              return glob_match(glob, entry->tensor->name);
@@ -125,7 +125,8 @@ void require_fitting(const StoredVariables& stored, const Items& items,
         hint);
 }
 
-/// What to do where variables do not fit; `any`: some have an array of their name.
+/// Returns what to do if variables do not fit. `any` is true if the file has an array with the name
+/// of any variable.
 std::string hint_for(const StoredVariables& stored, const Items& items,
                      const std::vector<State::Entry*>& wanted, bool any) {
   if (!any)
@@ -156,7 +157,7 @@ std::string hint_for(const StoredVariables& stored, const Items& items,
 
 using Parts = std::vector<std::unique_ptr<StoredVariables>>;
 
-constexpr const char* kDrawn = "none";  // in the place of a path
+constexpr const char* kDrawn = "none";  // given instead of a path if variables are drawn
 
 Parts open_parts(const std::vector<LoadedPath>& paths, bool ema) {
   if (ema && paths.size() > 1)
@@ -174,7 +175,8 @@ std::unique_ptr<StoredVariables> joined(Parts parts) {
   return std::make_unique<JoinedVariables>(std::move(parts));
 }
 
-/// Parts in groups of which each has names of one kind: those of flow, or others.
+/// Divides consecutive parts into groups with names of the same kind: names of flow, or of other
+/// programs.
 std::vector<Parts> grouped(Parts parts) {
   std::vector<Parts> groups;
   for (auto& part : parts) {
@@ -191,8 +193,8 @@ std::unique_ptr<StoredVariables> open_variables(const fs::path& path, const std:
   if (io::is_checkpoint(path)) return std::make_unique<Checkpoint>(path);
   if (const auto newest = io::CheckpointFolder(path).newest())
     return std::make_unique<Checkpoint>(*newest);
-  const fs::path named = (path / "").parent_path();  // without a slash at its end
-  // RUN/checkpoints is what a shell completes.
+  const fs::path named = (path / "").parent_path();  // the path without a slash at its end
+  // Shells complete a run's path to RUN/checkpoints.
   if (named.filename() == io::kCheckpointsFolder || named.filename() == kBestFolder)
     if (const auto newest = io::CheckpointFolder::at_path(named).newest())
       return std::make_unique<Checkpoint>(*newest);

@@ -1,4 +1,4 @@
-// Refusals of `--resume`, with values rather than hashes.
+// Checks for `--resume`. Messages contain values instead of hashes.
 #include "runtime/exec/checkpoint/checkpoint.h"
 
 #include <fmt/format.h>
@@ -31,7 +31,7 @@ std::optional<plan::Plan> plan_of(const fs::path& directory) try {
   return {};
 }
 
-/// The overrides of the run in its run.json, which a run that was killed does not have.
+/// Returns the overrides in the run's run.json. A run that was killed does not have this file.
 std::optional<std::vector<std::string>> overrides_of(const fs::path& directory) try {
   const Json record = Json::parse(read_text(directory / kRunRecord));
   return record.at("overrides").get<std::vector<std::string>>();
@@ -41,8 +41,8 @@ std::optional<std::vector<std::string>> overrides_of(const fs::path& directory) 
 
 constexpr std::string_view kSet = "--set ";
 
-/// Does a `--set` option change only what a resumed run may change? That is the job's hooks, and
-/// its run section except `shuffle` and `also` (see resumed_part).
+/// Returns true if a `--set` option changes only what a resumed run may change: the job's hooks,
+/// and its run section except `shuffle` and `also` (see resumed_part).
 bool may_change(std::string_view override, const std::string& job) {
   const std::string place = fmt::format("jobs.{}.", job);
   override.remove_prefix(kSet.size());
@@ -53,7 +53,8 @@ bool may_change(std::string_view override, const std::string& job) {
                                       !key.starts_with("run.also"));
 }
 
-/// The `--set` options of the first list that are not in the second and matter to `--resume`.
+/// Returns the `--set` options of the first list that are not in the second list and that
+/// `--resume` does not allow.
 std::string overrides_without(const std::vector<std::string>& some,
                               const std::vector<std::string>& others, const std::string& job) {
   std::vector<std::string> left;
@@ -64,8 +65,8 @@ std::string overrides_without(const std::vector<std::string>& some,
   return left.empty() ? "none" : join(left, " ");
 }
 
-/// What the checkpoint says of data files. Nothing of the older form, whose digests are shorter and
-/// of parts of a file.
+/// Returns the data files that the checkpoint lists. Omits digests in the older format, which are
+/// shorter and cover only parts of a file.
 DataFiles data_before(const Checkpoint& checkpoint) {
   constexpr size_t kDigits = 32;
   DataFiles data;
@@ -79,7 +80,8 @@ DataFiles data_before(const Checkpoint& checkpoint) {
   return data;
 }
 
-/// The bytes that a checkpoint's record is of: of an .npy those that its header counts.
+/// Returns the bytes that a checkpoint's record covers: in an .npy file, the data that its header
+/// counts.
 std::span<const std::byte> recorded_part(const MappedFile& file, const fs::path& path) {
   if (path.extension() != ".npy") return file.bytes();
   const io::NpyHeader header = io::parse_npy_header(file.bytes(), path.string());
@@ -87,9 +89,10 @@ std::span<const std::byte> recorded_part(const MappedFile& file, const fs::path&
   return data.first(std::min(data.size(), header.data_bytes()));
 }
 
-/// What is wrong with a file; nothing where it begins with what the record says.
+/// Describes the damage of a file. Returns nothing if the file begins with the bytes of the record.
 std::optional<std::string> damage_of(const fs::path& path, const plan::OutputRecord& expected) {
-  if (expected.bytes == 0) return {};  // whatever a power cut left of it, it is written again
+  // The file is rewritten, regardless of what a power failure left in it.
+  if (expected.bytes == 0) return {};
   std::error_code ignored;
   if (!fs::exists(path, ignored))
     return fmt::format("is missing; expected {} bytes", expected.bytes);
@@ -120,9 +123,9 @@ constexpr const char* kStartAnew =
                      kStartAnew);
 }
 
-/// Was the run of this job, and not of another one of its plan? One that was killed has no record,
-/// but perhaps metrics: lines without a job are a train job's, those with a step of their own are
-/// of jobs that it calls.
+/// Returns true if the run was of this job, and not of another job of its plan. A run that was
+/// killed has no record but may have metrics: lines without a job belong to a train job, and lines
+/// with their own step belong to jobs that it calls.
 bool is_of_this_job(const RunRequest& request) try {
   std::error_code ignored;
   const fs::path record = request.directory / kRunRecord;
@@ -132,7 +135,8 @@ bool is_of_this_job(const RunRequest& request) try {
   if (!fs::exists(metrics, ignored)) return true;
   const std::string text = read_text(metrics);
   const Json line = Json::parse(text.substr(0, text.find('\n')), nullptr, false);
-  if (!line.is_object() || line.contains("job_step")) return true;  // nothing is told
+  // The line does not show the job.
+  if (!line.is_object() || line.contains("job_step")) return true;
   return line.contains("job") ? line["job"] == request.job.name : request.job.train;
 } catch (const std::exception&) {
   return false;
@@ -177,7 +181,7 @@ std::map<std::string, std::string> given_inputs(const RunRequest& request) {
 }
 
 void require_same_inputs(const Checkpoint& checkpoint, const RunRequest& request) {
-  if (!checkpoint.record().inputs) return;  // an older version wrote it
+  if (!checkpoint.record().inputs) return;  // written by an older version
   const auto& before = *checkpoint.record().inputs;
   const std::map<std::string, std::string> now = given_inputs(request);
   std::string differences;
@@ -218,10 +222,10 @@ DataFiles require_same_data(const Checkpoint& checkpoint, const RunRequest& requ
 void require_same_outputs(const Checkpoint& checkpoint, const fs::path& directory,
                           const std::vector<std::string>& continued) {
   const std::optional<plan::FilesRecord> files = checkpoint.files();
-  if (!files) return;  // an older version wrote it
+  if (!files) return;  // written by an older version
   for (const std::string& name : continued) {
     const auto expected = files->outputs.find(name);
-    if (expected == files->outputs.end()) continue;  // of a hook that is new
+    if (expected == files->outputs.end()) continue;  // the output of a new hook
     const fs::path path = directory / name;
     const std::optional<std::string> damage = damage_of(path, expected->second);
     if (!damage) continue;

@@ -1,4 +1,4 @@
-// Collectives as most callers want them: whole values, waited for.
+// Collectives in the form that most callers need: each sends whole values and waits for the result.
 #include "runtime/exec/core/collectives.h"
 
 #include <algorithm>
@@ -13,7 +13,7 @@
 namespace flow::exec {
 namespace {
 
-/// A block of each rank, one behind the other.
+/// Memory with a block for each rank, one after another.
 class JoinedBlocks {
  public:
   explicit JoinedBlocks(std::vector<size_t> bytes)
@@ -27,7 +27,7 @@ class JoinedBlocks {
     return std::span(memory_).subspan(offsets_[rank], bytes_[rank]);
   }
 
-  /// Sends the block of this rank to all others, and receives theirs.
+  /// Sends the block of this rank to all others and receives their blocks.
   void gather(Collectives& collectives, std::span<const std::byte> mine) {
     std::ranges::copy(mine, of(static_cast<size_t>(collectives.rank())).begin());
     wait(collectives, collectives.gather({memory_.data(), offsets_, bytes_}));
@@ -59,7 +59,7 @@ std::vector<size_t> gather_sizes(Collectives& collectives, size_t mine) {
 
 }  // namespace
 
-/// MPICH moves some 300 KiB in a test between processes of a host: sleeping soon, or for long,
+/// MPICH moves only some 300 KiB per test between processes of a host. Sleeping early or for long
 /// would slow down large operations.
 void wait(Collectives& collectives, Collectives::Operation operation) {
   using Clock = std::chrono::steady_clock;
@@ -76,13 +76,14 @@ void wait(Collectives& collectives, Collectives::Operation operation) {
   }
 }
 
-/// By an exchange: ranks gather the results of sums whenever these are ready, each in its own time.
+/// Uses an exchange instead of a gather: each rank gathers the results of sums whenever they are
+/// ready, so that another gather would not have the same position in the order of all ranks.
 uint8_t agree(Collectives& collectives, uint8_t mine) {
   struct Words {
     std::vector<size_t> start, ones, places;
     std::vector<std::byte> received;
   };
-  thread_local Words words;  // kept: steps agree, and allocate nothing
+  thread_local Words words;  // kept between calls, because steps must not allocate
   const auto ranks = static_cast<size_t>(collectives.size());
   if (words.received.size() != ranks) {
     words = {std::vector<size_t>(ranks), std::vector<size_t>(ranks, 1), std::vector<size_t>(ranks),
@@ -107,7 +108,8 @@ std::vector<std::string> gather_texts(Collectives& collectives, const std::strin
   return texts;
 }
 
-/// Large ones come one after another: libraries count the bytes of an operation in int.
+/// Splits large blocks into several operations, because libraries count the bytes of an operation
+/// in an int.
 void gather_at(Collectives& collectives, int root, const RankBlocks& blocks, size_t most) {
   if (std::reduce(blocks.bytes.begin(), blocks.bytes.end()) <= most)
     return wait(collectives, collectives.gather_at(root, blocks));

@@ -1,8 +1,9 @@
-// Lists fingerprints in the order of computing, and keeps them in a file.
+// Lists fingerprints in the order of computation, and stores them in a file.
 //
-// The file has a header: magic, checksum of the rest, interval, tensors, slots, then the ids of
-// tensors. A slot is the step, a checksum of the rest and the step, then 64 bytes for each tensor.
-// Numbers are little-endian, as on this machine.
+// The file begins with a header: magic, checksum of the rest of the header, interval, number of
+// tensors, number of slots, then the ids of the tensors. The slots follow. Each contains the step,
+// a checksum of the step and the rest of the slot, then 64 bytes for each tensor. Numbers are
+// little-endian, the byte order of this machine.
 #include "runtime/exec/core/fingerprints.h"
 
 #include <fmt/format.h>
@@ -35,7 +36,7 @@ constexpr uint64_t kMostTensors = 1 << 24, kMostSlots = uint64_t{1} << 32;
 
 struct FileHead {
   std::array<char, 8> magic = kFileMagic;
-  uint64_t checksum = 0;  // of all that follows, ids too
+  uint64_t checksum = 0;  // covers everything after it in the header, including the ids
   uint64_t every = 0, tensors = 0, slots = 0;
 };
 struct SlotHead {
@@ -54,11 +55,11 @@ std::string_view text_of(std::span<const std::byte> bytes) {
   return {reinterpret_cast<const char*>(bytes.data()), bytes.size()};
 }
 
-/// Of bytes that begin with a FileHead.
+/// Returns the checksum for bytes that begin with a FileHead.
 uint64_t checksum_of_head(std::span<const std::byte> head) {
   return fnv1a64(text_of(head.subspan(offsetof(FileHead, every))));
 }
-/// Of a slot; one of zeros has another.
+/// Returns the checksum of a slot. That of an all-zero slot is not zero.
 uint64_t checksum_of_slot(std::span<const std::byte> slot) {
   return fnv1a64(text_of(slot.subspan(sizeof(SlotHead))),
                  fnv1a64(text_of(slot.first(sizeof(int64_t)))));
@@ -82,14 +83,14 @@ std::vector<std::byte> make_head(std::span<const plan::TensorId> tensors, int64_
 }
 
 struct Slots {
-  std::map<int64_t, uint64_t> offsets;  // of those that are whole, by step
-  std::vector<uint64_t> damaged;        // offsets of those that are not
+  std::map<int64_t, uint64_t> offsets;  // offsets of intact slots, by step
+  std::vector<uint64_t> damaged;        // offsets of slots that are cut short or damaged
 };
 
-/// A slot that was never written, or taken back, begins with zeros.
+/// Returns true for a slot that was never written or that was freed: it begins with zeros.
 bool is_free(const SlotHead& head) { return head.step == 0 && head.checksum == 0; }
 
-/// `bytes`: of the file.
+/// Finds the used slots in `bytes`, the contents of the file.
 Slots find_slots(std::span<const std::byte> bytes, int64_t every, uint64_t tensors,
                  uint64_t slots) {
   Slots found;
@@ -111,7 +112,8 @@ Slots find_slots(std::span<const std::byte> bytes, int64_t every, uint64_t tenso
   return found;
 }
 
-/// What another device leaves in host memory and no step copies from there.
+/// Returns the tensors that another device leaves in host memory and that no step copies from
+/// there.
 std::vector<TensorId> received_in_place(const plan::Job& job,
                                         std::span<const TransferredTensor> transferred) {
   std::vector<TensorId> received;
@@ -243,7 +245,7 @@ FingerprintPlan::FingerprintPlan(const plan::Job& job, const Rules& rules,
 void FingerprintPlan::add(TensorId tensor, size_t step, const Rules& rules,
                           std::vector<Entry>& to) {
   const TensorId shown = rules.shown ? rules.shown(tensor) : tensor;
-  // A device may make several versions of a tensor: the first one counts.
+  // A device may make several versions of a tensor; only the first one is fingerprinted.
   if (!shown.valid() || (rules.shown && std::ranges::count(tensors_, shown) > 0)) return;
   to.push_back({tensor, tensors_.size(), rules.part_of(step, tensor)});
   tensors_.push_back(shown);

@@ -1,5 +1,5 @@
-// Fingerprints of tensors: which a program takes and when, and the file in the directory of a run,
-// of fixed size, that holds those of its last steps.
+// Fingerprints of tensors: which ones a program takes and when, and a file of fixed size in the run
+// directory that stores those of the last steps.
 #pragma once
 
 #include <cstddef>
@@ -16,28 +16,29 @@
 
 namespace flow::exec {
 
-/// What a run is asked to keep.
+/// The fingerprints that a run is to keep.
 struct FingerprintOptions {
-  int64_t every = 1;             // steps
-  uint64_t bytes = 64ULL << 20;  // of the file, at most
+  int64_t every = 1;             // interval in steps
+  uint64_t bytes = 64ULL << 20;  // the maximum size of the file
 };
 
-/// RequestError where the file would have no room for one step.
+/// Throws RequestError if the file would have no room for one step.
 void require_room(const FingerprintOptions& options, size_t tensors);
 
-/// Writes a ring: step s lies in slot s / every modulo their number. A slot has a checksum, so that
-/// one that a crash cut short does not count.
+/// Writes a ring of slots: step s goes to slot (s / every) modulo the number of slots. Each slot
+/// has a checksum, so that readers ignore a slot that a crash cut short.
 class FingerprintWriter {
  public:
-  /// A new file; or where it has the same tensors, interval and size, that of an earlier run, of
-  /// which steps from `resume_from` on go. RunError where it cannot be written. REQUIRES: room for
-  /// a step.
+  /// Creates a file, or continues the file of an earlier run if it has the same tensors, interval
+  /// and size; its steps starting with `resume_from` are dropped. Throws RunError if the file
+  /// cannot be written. REQUIRES: the file has room for a step.
   FingerprintWriter(const fs::path& path, std::span<const plan::TensorId> tensors,
                     const FingerprintOptions& options, int64_t resume_from);
 
-  /// Allocates nothing. REQUIRES: one for each tensor; a multiple of the interval.
+  /// Writes the fingerprints of a step. Allocates nothing. REQUIRES: `values` has one fingerprint
+  /// for each tensor; `step` is a multiple of the interval.
   void write(int64_t step, std::span<const Fingerprint> values);
-  /// After the last step. RunError where the system could not keep what was written.
+  /// Called after the last step. Throws RunError if the system could not store what was written.
   void close() { file_.close(); }
   bool is_continued() const { return continued_; }
 
@@ -49,68 +50,73 @@ class FingerprintWriter {
   bool continued_ = false;
 };
 
-/// Reads such a file, which anybody may have written.
+/// Reads a fingerprint file from an untrusted source.
 class FingerprintReader {
  public:
-  /// RequestError where it is none or damaged, RunError where it cannot be read.
+  /// Throws RequestError if it is not a fingerprint file or is damaged, RunError if it cannot be
+  /// read.
   explicit FingerprintReader(const fs::path& path);
 
   int64_t every() const { return every_; }
-  /// In the order of computing, as Program::fingerprinted.
+  /// The tensors in the order of computation, like Program::fingerprinted.
   const std::vector<plan::TensorId>& tensors() const { return tensors_; }
-  /// Those whose slots are whole, in order.
+  /// The steps whose slots are intact, in ascending order.
   std::vector<int64_t> steps() const;
-  /// How many slots are cut short or damaged.
+  /// The number of slots that are cut short or damaged.
   size_t damaged() const { return damaged_; }
-  /// REQUIRES: it is one of the steps.
+  /// Returns the fingerprints of a step. REQUIRES: `step` is one of `steps()`.
   std::vector<Fingerprint> of_step(int64_t step) const;
 
  private:
   MappedFile file_;
-  std::span<const std::byte> bytes_;  // of the whole file
+  std::span<const std::byte> bytes_;  // the contents of the file
   int64_t every_ = 1;
   std::vector<plan::TensorId> tensors_;
-  std::map<int64_t, uint64_t> offsets_;  // by step
+  std::map<int64_t, uint64_t> offsets_;  // offsets of the slots, by step
   size_t damaged_ = 0;
 };
 
-/// Which tensors of a program have fingerprints, and when they are taken.
+/// The tensors of a program that have fingerprints, and the steps at which they are taken.
 class FingerprintPlan {
  public:
-  /// Elements [first, first + elements) of a tensor, or of a shard's part of it; in its memory from
-  /// `offset` on, bytes.
+  /// Elements [first, first + elements) of a tensor, or of a shard's part of it. In the tensor's
+  /// memory they begin at byte `offset`.
   struct Part {
     int64_t first = 0, elements = 0;
     size_t offset = 0;
   };
   struct Entry {
-    plan::TensorId tensor;  // that lies in memory
-    size_t at;              // among those of a call
-    Part part;              // that this rank has; none where the fingerprint is another rank's
+    plan::TensorId tensor;  // a tensor that is in memory
+    size_t at;              // its index among the fingerprints of a call
+    Part part;  // the part that this rank has; empty if another rank takes the fingerprint
   };
-  /// Stand for steps: what a call finds before its first one; what shards combine, behind theirs.
+  /// Special values in place of a step: kFound is the state before a call's first step, kCombined
+  /// is the point after the results of the shards are combined.
   static constexpr size_t kFound = SIZE_MAX, kCombined = SIZE_MAX - 1;
 
   struct Rules {
-    std::function<bool(size_t step)> writes;  // to memory, in every call?
-    /// What this rank has of a tensor that the step makes.
+    std::function<bool(size_t step)> writes;  // true if every call writes the step to memory
+    /// Returns the part that this rank has of a tensor that the step makes.
     std::function<Part(size_t step, plan::TensorId)> part_of;
-    /// The tensor of the plan whose elements it has; invalid: none. Empty: itself.
+    /// Returns the tensor of the plan to which the tensor's elements belong; invalid if there is
+    /// none. If the function is empty, each tensor represents itself.
     std::function<plan::TensorId(plan::TensorId)> shown = {};
   };
 
-  /// Of a program that takes none.
+  /// Makes the plan of a program that takes no fingerprints.
   FingerprintPlan() = default;
-  /// Of what is transferred, the device that receives it has the fingerprint.
+  /// Lists the fingerprints of a program. For a transferred tensor, the device that receives it
+  /// takes the fingerprint.
   FingerprintPlan(const plan::Job& job, const Rules& rules,
                   std::span<const TransferredTensor> transferred);
 
-  /// As Program::fingerprinted.
+  /// The tensors, like Program::fingerprinted.
   const std::vector<plan::TensorId>& tensors() const { return tensors_; }
   std::span<const Entry> of_step(size_t step) const {
     return step == kFound ? found_ : step == kCombined ? combined_ : of_steps_[step];
   }
-  /// Of what the step reads first where another device left it.
+  /// The fingerprints to take before the step: those of tensors that another device left in memory
+  /// and that this step is the first to read.
   std::span<const Entry> before_step(size_t step) const { return before_steps_[step]; }
 
  private:

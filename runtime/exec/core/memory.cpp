@@ -1,5 +1,4 @@
-// Sharing and placing the memory of one call. Which steps run only for what is delivered: seen from
-// the end of the call.
+// Shares and places the memory of one call, and finds the steps that run only for deliverables.
 #include "runtime/exec/core/memory.h"
 #include "runtime/exec/core/kernel.h"
 
@@ -23,7 +22,7 @@ using plan::TensorId;
 
 constexpr size_t kUnused = static_cast<size_t>(-1);
 
-/// First and last step that uses something.
+/// The first and the last step that use a block of memory.
 struct Use {
   size_t first = kUnused, last = 0;
   void at(size_t step) {
@@ -33,7 +32,7 @@ struct Use {
   bool any() const { return first != kUnused; }
 };
 
-/// Calls f(tensor, step) for every tensor that a step touches.
+/// Calls f(tensor, step) for every tensor that a step reads or writes.
 template <typename F>
 void for_each_use(const plan::Job& job, F f) {
   for (size_t i = 0; i < job.steps.size(); ++i) {
@@ -44,8 +43,8 @@ void for_each_use(const plan::Job& job, F f) {
   }
 }
 
-/// By owner. What is kept is used by what comes after the last step, and parts of shards by what
-/// comes after the last step of each shard.
+/// Returns the use of each owner's memory. Kept tensors are used until after the last step, and
+/// parts of shards until after the last step of each shard.
 std::vector<Use> uses_of(const plan::Job& job, std::span<const TensorId> owners,
                          std::span<const TensorId> kept) {
   std::vector<Use> uses(job.tensors.size());
@@ -57,13 +56,14 @@ std::vector<Use> uses_of(const plan::Job& job, std::span<const TensorId> owners,
   return uses;
 }
 
-/// Decides the permissions, in step order: `uses` is kept by owner as memory is taken over.
+/// Decides in step order which permitted reuses of memory happen. `uses_` is indexed by owner and
+/// is updated when memory is taken over.
 class Sharing {
  public:
   Sharing(const plan::Job& job, const LieAlike& lie_alike, std::span<const TensorId> kept)
       : job_(job), lie_alike_(lie_alike) {
     for (size_t i = 0; i < job.tensors.size(); ++i) owners_.push_back(TensorId{i});
-    // An alias of a variable orders an update, but for a reshape of one, which only looks at it.
+    // An alias of a variable means an update in place, except for a reshape, which only views it.
     const std::vector<TensorId> roots = plan::alias_roots(job);
     const auto looks_at = [&](const plan::Step& step, TensorId id) {
       return step.op->view && job[id].alias == step.inputs[0];
@@ -92,15 +92,16 @@ class Sharing {
     const TensorId source = tensor.alias, owner = owners_[source.index()];
     if (bytes_of(job_[source]) != bytes_of(tensor) || !lie_alike_(source, id)) return false;
     const bool view = step.op->view && step.epilogue.empty();
-    // What a view reads must not be written while the view lives.
+    // The memory that a view reads must not be written while the view is in use.
     if (job_[owner].role == Role::kVariable) return view && !written_while(owner, id, at);
     if (job_[owner].role == Role::kInput) return view;
-    // A view writes nothing. Who writes in place is the last to use what it writes over, views of
-    // it included.
+    // A view writes nothing. A step that writes in place must be the last one to use the memory
+    // that it overwrites, including views of it.
     return view || uses_[owner.index()].last == at;
   }
 
-  /// Does a step write the variable between the one that makes its view and the last that reads it?
+  /// Returns true if a step writes the variable after the step that makes the view and before the
+  /// last step that reads the view.
   bool written_while(TensorId variable, TensorId view, size_t made) const {
     for (size_t i = made + 1; i <= uses_[view.index()].last && i < job_.steps.size(); ++i)
       for (TensorId id : job_.steps[i].outputs)
@@ -122,7 +123,7 @@ class Sharing {
   std::vector<Use> uses_;
 };
 
-/// Gives a place to what lies outside the arena.
+/// Assigns places to the tensors that are not in the arena.
 void place_outside(const MemoryRequest& request, MemoryPlan& memory) {
   const plan::Job& job = request.job;
   for (size_t i = 0; i < request.shared.size(); ++i)
@@ -144,7 +145,7 @@ void place_outside(const MemoryRequest& request, MemoryPlan& memory) {
   }
 }
 
-/// What lives at the step where most does, largest first.
+/// Reports the tensors in memory at the step that uses most of it, largest first.
 void report_peak(const plan::Job& job, const std::vector<plan::Block>& blocks,
                  const std::vector<std::string>& names, MemoryReport& report) {
   const std::vector<size_t> live = live_bytes(blocks, job.steps.size());
@@ -158,7 +159,7 @@ void report_peak(const plan::Job& job, const std::vector<plan::Block>& blocks,
   std::ranges::stable_sort(report.at_peak, std::greater<>{}, &MemoryReport::Holder::bytes);
 }
 
-/// What one of two steps that run at the same time uses is in use during both.
+/// Extends the use of a block to both of two steps that run at the same time.
 void widen(std::span<const uint8_t> parallel, plan::Block& block) {
   if (parallel.empty()) return;
   if (parallel[block.first]) --block.first;
@@ -282,7 +283,7 @@ void check_tensors_fit(const plan::Job& job, size_t available, std::string_view 
   };
   for (const plan::Tensor& tensor : job.tensors)
     if (tensor.role != plan::Role::kResult) check(tensor, whole_bytes_of(job, tensor));
-  // Results that no step makes are another device's.
+  // Results that no step makes belong to another device.
   for (const plan::Step& step : job.steps)
     for (const plan::TensorId id : step.outputs)
       if (id.valid()) check(job[id], bytes_of(job[id]));

@@ -1,4 +1,5 @@
-// Where everything of a call lies: which tensors share memory, offsets, and the account of it.
+// Plans the memory of a call: which tensors share memory, the offset of each, and a report of the
+// sizes.
 #pragma once
 
 #include <cstddef>
@@ -14,22 +15,23 @@
 
 namespace flow::exec {
 
-/// Memory of its own kind: variables outlive the call, inputs exist once a slot, the rest is arena;
-/// kShared: a variable that lies in another program's memory; kTransferred: a tensor on its way to
-/// or from another device, in host memory.
+/// The kind of memory that stores a tensor: variables outlive the call, inputs exist once for each
+/// slot, and the rest is in the arena. kShared: a variable in the memory of another program.
+/// kTransferred: a tensor in host memory on its way to or from another device.
 enum class Pool { kNone, kVariables, kInputs, kArena, kShared, kTransferred };
 
 struct Place {
   Pool pool = Pool::kNone;
-  /// Bytes, a multiple of MemoryRequest::alignment; of kShared and kTransferred: which one.
+  /// For kShared and kTransferred, the index in the list of these tensors; otherwise bytes, a
+  /// multiple of MemoryRequest::alignment.
   size_t offset = 0;
 };
 
 size_t bytes_of(const plan::Tensor& tensor);
-/// Of the whole batch where the job has shards: inputs hold it.
+/// The bytes of the tensor for the whole batch, even if the job has shards. Inputs need this size.
 size_t whole_bytes_of(const plan::Job& job, const plan::Tensor& tensor);
 
-/// What a prepared program knows of a tensor.
+/// The properties of a tensor that a prepared program stores.
 struct TensorInfo {
   DType dtype;
   Shape shape;
@@ -38,36 +40,41 @@ struct TensorInfo {
   size_t bytes() const { return flow::bytes_of(shape, dtype); }
 };
 
-/// REQUIRES: it is a variable, of this program or of another, and has so many bytes.
+/// Returns the variable's properties. REQUIRES: `id` is a variable of this or of another program,
+/// and has `bytes` bytes.
 const TensorInfo& variable_of(std::span<const TensorInfo> tensors, plan::TensorId id, size_t bytes);
-/// REQUIRES: the same, and `value` is one of it.
+/// Returns the variable's properties. REQUIRES: as above, and `value` has the variable's dtype and
+/// shape.
 const TensorInfo& variable_of(std::span<const TensorInfo> tensors, plan::TensorId id,
                               const ArrayView& value);
 
-/// A variable that another program has: the first of them that has one of its name.
+/// A variable that belongs to another program: the first source that has a variable of the same
+/// name.
 struct SharedVariable {
   plan::TensorId tensor;
   const Program* program;
   plan::TensorId theirs;
 };
 
-/// In the order in which Place::offset counts them.
+/// Returns the shared variables in the order in which Place::offset counts them.
 std::vector<SharedVariable> shared_variables(const plan::Job& job,
                                              std::span<const VariableSource> variable_sources);
 
-/// Would the elements of two tensors of equal size lie in memory in the same order?
+/// Returns true if the elements of two tensors of equal size would have the same order in memory.
 using LieAlike = std::function<bool(plan::TensorId, plan::TensorId)>;
 
-/// For each tensor, whose memory it lies in: its own, a variable's that it updates (an order of
-/// the plan), or that of the operand it may take over (a permission, used where nothing still
-/// reads the operand and both lie alike). `kept` are read until the end of the call.
+/// Returns for each tensor the owner of its memory. The owner is the tensor itself; or the variable
+/// that it updates, which the plan demands; or the operand whose memory it may reuse, which the
+/// plan permits and which is done if no later step reads the operand and both have the same layout.
+/// The `kept` tensors are read until the end of the call.
 std::vector<plan::TensorId> share_memory(const plan::Job& job, const LieAlike& lie_alike,
                                          std::span<const plan::TensorId> kept = {});
 
-/// True when the step has nothing to do: a reshape that lies on its operand.
+/// Returns true if the step does nothing because it is a reshape that shares the memory of its
+/// operand.
 bool is_view(const plan::Step& step, std::span<const plan::TensorId> owners);
 
-/// A variable of which this rank stores only a slice, of this many bytes.
+/// A variable of which this rank stores only a slice of this many bytes.
 struct VariableSlice {
   plan::TensorId variable;
   size_t bytes;
@@ -75,44 +82,46 @@ struct VariableSlice {
 
 struct MemoryRequest {
   const plan::Job& job;
-  std::span<const plan::TensorId> owners;     // from share_memory
-  std::span<const size_t> workspaces;         // by step: bytes
-  std::span<const plan::TensorId> kept = {};  // as in share_memory
+  std::span<const plan::TensorId> owners;     // the result of share_memory
+  std::span<const size_t> workspaces;         // bytes, indexed by step
+  std::span<const plan::TensorId> kept = {};  // the same tensors as in share_memory
   std::span<const plan::TensorId> constants =
-      {};  // kept from call to call; they are in `kept`, too
+      {};  // tensors that keep their values from call to call; `kept` contains them, too
   std::span<const SharedVariable> shared = {};
   std::span<const TransferredTensor> transferred = {};
-  std::span<const VariableSlice> slices = {};  // of variables; of others, all is placed
+  std::span<const VariableSlice> slices = {};  // variables that are not listed are placed whole
   size_t alignment = 64;                       // bytes; a multiple of 64
-  std::span<const uint8_t> parallel = {};      // by step: runs beside the step before? empty: none
+  /// Indexed by step: 1 if the step runs in parallel with the step before it. Empty if none does.
+  std::span<const uint8_t> parallel = {};
 };
 
 struct MemoryPlan {
-  std::vector<Place> tensors;      // by tensor
-  std::vector<size_t> workspaces;  // by step: offset in the arena
-  MemoryReport report;             // outputs are left to the caller; inputs are one slot's
+  std::vector<Place> tensors;      // indexed by tensor
+  std::vector<size_t> workspaces;  // offsets in the arena, indexed by step
+  MemoryReport report;             // callers add the outputs; the inputs are those of one slot
 };
 
-/// A result that has memory of its own, and the steps between which it is in use.
+/// A result that has its own memory, and the steps between which this memory is in use.
 struct Holding {
   plan::TensorId tensor;
   plan::Block block;
 };
 
-/// In the order of the job's tensors.
+/// Lists the results in the order of the job's tensors.
 std::vector<Holding> list_holdings(const plan::Job& job, std::span<const plan::TensorId> owners,
                                    std::span<const plan::TensorId> kept = {});
 
-/// Bytes of the blocks that live at each of `steps` steps.
+/// Returns for each of `steps` steps the bytes of the blocks that are in use.
 std::vector<size_t> live_bytes(std::span<const plan::Block> blocks, size_t steps);
 
 MemoryPlan plan_memory(const MemoryRequest& request);
 
-/// RunError where a tensor cannot fit alone, before its size is multiplied with anything.
-/// `kind`: "memory", "GPU memory".
+/// Throws RunError if a single tensor does not fit, before its size is multiplied by anything.
+/// `kind` names the memory: "memory", "GPU memory".
 void check_tensors_fit(const plan::Job& job, size_t available, std::string_view kind);
 
-/// RunError that names the largest where all of it, `needed` bytes, does not fit.
+/// Throws RunError that names the largest tensors if the whole program, `needed` bytes, does not
+/// fit.
 void check_memory_fits(const plan::Job& job, size_t needed, const MemoryReport& report,
                        size_t available, std::string_view kind);
 

@@ -1,4 +1,4 @@
-// Opens modules of flow and the libraries that they need. No CUDA library is linked here.
+// Opens modules of flow and the libraries that they need. This file links to no CUDA library.
 #include "runtime/exec/core/module.h"
 
 #include <dlfcn.h>
@@ -14,14 +14,15 @@
 namespace flow::exec {
 namespace {
 
-/// The library that an object needs and the loader does not find, as it says; or "".
+/// Returns the library that the loader's message `said` reports as missing, or "" if it reports
+/// another error.
 std::string missing_library(const fs::path& path, const std::string& said) {
   const std::string library = said.substr(0, said.find(':'));
   const bool missing = said.find("cannot open shared object") != std::string::npos;
   return missing && library != path.string() ? library : "";
 }
 
-/// What the loader says of an object that it could not open, as flow says it.
+/// Translates the loader's message about an object that it could not open into an error of flow.
 RunError not_loaded(const fs::path& path, const std::string& said, const std::string& title,
                     SharedObject::Remedy* remedy) {
   if (const std::string library = missing_library(path, said); !library.empty())
@@ -31,7 +32,8 @@ RunError not_loaded(const fs::path& path, const std::string& said, const std::st
                   "rebuild or reinstall flow");
 }
 
-/// Each library that the loader misses is looked for once. `said`: why the result is null.
+/// Looks once for each library that the loader does not find. If the result is null, `said` is the
+/// reason.
 void* open_with_libraries(const fs::path& path, int mode, SharedObject::FindLibrary* find,
                           std::string& said) {
   std::string looked_for;
@@ -49,7 +51,7 @@ bool is_folder(const fs::path& path) {
   return fs::is_directory(path, ignored);
 }
 
-/// Sorted, so that every run finds the same library.
+/// Returns the subfolders in sorted order, so that every run finds the same library.
 std::vector<fs::path> folders_in(const fs::path& path) {
   std::vector<fs::path> found;
   std::error_code ignored;
@@ -59,7 +61,7 @@ std::vector<fs::path> folders_in(const fs::path& path) {
   return found;
 }
 
-/// An absolute path that a variable holds, or an empty one.
+/// Returns the absolute path that an environment variable contains, or an empty path.
 fs::path path_in(const Environment& environment, const char* name) {
   const char* value = environment(name);
   fs::path path(value ? value : "");
@@ -94,7 +96,7 @@ class Search {
     if (!root.empty()) add(root / "lib64");
   }
 
-  /// Wheels have their libraries in nvidia/cudnn/lib, nvidia/cu13/lib and the like.
+  /// Wheels store their libraries in nvidia/cudnn/lib, nvidia/cu13/lib and similar folders.
   void add_python(const fs::path& root) {
     if (root.empty()) return;
     for (const fs::path& python : folders_in(root / "lib")) {
@@ -104,7 +106,9 @@ class Search {
     }
   }
 
-  /// A link to an interpreter leads to its environment; a virtual one keeps what it links to.
+  /// Adds the environments of the interpreters on PATH: the folder of the path, because the
+  /// interpreter of a virtual environment is a link to another one, and the folder of the link's
+  /// target.
   void add_pythons_on_path() {
     const char* path = environment_("PATH");
     for (const std::string& folder : split(path ? path : "", ':')) {
@@ -135,8 +139,9 @@ bool find_nvidia_library(const std::string& library) {
   return open_from(nvidia_folders(), library);
 }
 
-/// The driver's library, which every use of a GPU needs. Asked for first: the module brings
-/// hundreds of megabytes with it. It stays open for the module.
+/// Returns true if the driver's library is present, which every use of a GPU requires. This is
+/// checked first because the module loads hundreds of megabytes. The library stays open for the
+/// module.
 bool has_driver() { return ::dlopen(kDriver, RTLD_LAZY | RTLD_LOCAL) != nullptr; }
 
 }  // namespace

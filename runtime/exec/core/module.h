@@ -1,5 +1,5 @@
-// Shared objects that are opened when they are needed: modules of flow, such as the CUDA backend,
-// and NVIDIA's libraries.
+// Shared objects that are opened on demand: modules of flow, such as the CUDA backend, and NVIDIA's
+// libraries.
 #pragma once
 
 #include <functional>
@@ -17,25 +17,25 @@
 
 namespace flow::exec {
 
-/// The value of a variable of the environment, or null.
+/// Returns the value of an environment variable, or null.
 using Environment = std::function<const char*(const char* name)>;
 
-/// The folder of this library, where the modules are too.
+/// The folder that contains this library and the modules.
 fs::path library_folder();
 
-/// Was flow installed as packages of Debian, of which each module is one?
+/// Returns true if flow was installed from Debian packages, of which each module is one.
 bool is_packaged();
 
-/// A module that was opened. It stays open until the process ends.
+/// An opened module. It stays open until the process ends.
 class SharedObject {
  public:
-  /// How to get a library that the module needs.
+  /// Returns a text that explains how to get a library that the module needs.
   using Remedy = std::string(const std::string& library);
-  /// Opens a library that the loader does not find. False where that fails.
+  /// Opens a library that the loader does not find. Returns false on failure.
   using FindLibrary = bool(const std::string& library);
 
   /// Opens a module of this build that exports `entries` and flow_module_build_id. `mode` is that
-  /// of dlopen, `title` is for messages: "CUDA module". `find` may be null.
+  /// of dlopen, `title` appears in messages: "CUDA module". `find` may be null.
   static Expected<SharedObject> open(const fs::path& path, int mode, const std::string& title,
                                      Remedy* remedy, std::initializer_list<const char*> entries,
                                      FindLibrary* find = nullptr);
@@ -52,37 +52,39 @@ class SharedObject {
   void* handle_;
 };
 
-/// The folders where NVIDIA's libraries may be beyond the places that the loader knows: beside
-/// flow, in a CUDA toolkit, or in the wheels of a Python environment, as PyTorch installs them.
-/// They are in the order of the search, as far as they exist. `own`: the folder of flow.
+/// The existing folders, in search order, that may contain NVIDIA's libraries besides the places
+/// that the loader searches: the folder of flow, a CUDA toolkit, and the wheels in a Python
+/// environment, as PyTorch installs them. `own` is the folder of flow.
 std::vector<fs::path> nvidia_folders(const fs::path& own, const Environment& environment);
 
-/// The same for this process.
+/// Returns the folders for this process.
 std::vector<fs::path> nvidia_folders();
 
-/// Opens the library of that file name from the first folder where that succeeds. It stays open:
-/// what needs it by its name finds it.
+/// Opens the library with this file name from the first folder where opening succeeds. It stays
+/// open, so that later loads by this name find it.
 bool open_from(const std::vector<fs::path>& folders, const std::string& library);
 
-/// The libraries of NVIDIA that this process has opened: files by their names, "libcudnn.so.9".
+/// The NVIDIA libraries that this process has opened: their files by name, such as "libcudnn.so.9".
 std::map<std::string, std::string> opened_nvidia_libraries();
 
-/// What a module of a backend exports, with C linkage. It and the library that opens it are of one
-/// build: the interfaces between them are C++.
+/// The functions that a backend module exports, with C linkage. The module and the library that
+/// opens it must be of the same build, because the interfaces between them are C++.
 struct ModuleEntries {
-  /// flow_module_build_id: compared before anything else is called.
+  /// flow_module_build_id: the caller compares the result before it calls anything else.
   using BuildId = const char*();
-  /// flow_module_find: the names of the devices, with commas between them, that no two devices of a
-  /// machine have in common. Where there are none: "", why, and what to do. All texts stay valid.
+  /// flow_module_find: returns the names of the devices, separated by commas; each name is unique
+  /// on the machine. If there are no devices, returns "" and sets `problem` to the reason and
+  /// `remedy` to the solution. All texts stay valid.
   using Find = const char*(const char** problem, const char** remedy);
-  /// flow_module_make_backend: for a device, by its index; the caller owns it. Throws RunError.
+  /// flow_module_make_backend: makes the backend of the device with this index. The caller owns it.
+  /// Throws RunError.
   using MakeBackend = Backend*(int device);
 };
 
-/// The build that this library is of.
+/// Identifies the build of this library.
 const char* build_id();
 
-/// The GPUs of this machine, or why none can be used.
+/// The GPUs of this machine, or the reason why none can be used.
 class Gpu {
  public:
   Gpu(ModuleEntries::MakeBackend* make, std::string names)
@@ -91,12 +93,12 @@ class Gpu {
       : problem_(std::move(problem)), remedy_(std::move(remedy)) {}
 
   bool found() const { return make_ != nullptr; }
-  /// Where none is found: "this machine has no NVIDIA driver", "install it".
+  /// If no GPU is found: "this machine has no NVIDIA driver", "install it".
   const std::string& problem() const { return problem_; }
   const std::string& remedy() const { return remedy_; }
-  /// "GPU-0b9e...,GPU-5f21...": of those that this process may use.
+  /// The GPUs that this process may use: "GPU-0b9e...,GPU-5f21...".
   const std::string& names() const { return names_; }
-  /// Takes a device into use. RunError where that fails. REQUIRES: found().
+  /// Initializes a device for use. Throws RunError on failure. REQUIRES: found().
   std::unique_ptr<Backend> open(int device) const {
     return std::unique_ptr<Backend>(make_(device));
   }
@@ -107,10 +109,11 @@ class Gpu {
   std::string problem_, remedy_;
 };
 
-/// Looks for a driver, and for the CUDA module beside this library. Takes no device into use.
+/// Looks for a driver, and for the CUDA module in the folder of this library. Does not initialize
+/// any device.
 Gpu find_gpu();
 
-/// Opens a module; it stays open until the process ends.
+/// Opens a module, which stays open until the process ends.
 Gpu open_module(const fs::path& module);
 
 }  // namespace flow::exec

@@ -1,4 +1,4 @@
-// Sums and marks of a run's profile, and the profile in the trace event format.
+// Collects the sums and marks of a run's profile, and writes the profile in the trace event format.
 #include "runtime/exec/core/profile.h"
 
 #include <fmt/format.h>
@@ -14,7 +14,7 @@
 namespace flow::exec {
 namespace {
 
-/// Marks of a job at most: some 3 MB of text.
+/// The most marks of a job, which make some 3 MB of text.
 constexpr size_t kMarks = 20000;
 constexpr size_t kTracedCalls = 200;
 
@@ -62,7 +62,7 @@ std::string report_json(const ProfileReport& report) {
 
 }  // namespace
 
-// Buckets are as wide as a sixteenth of the power of two that they lie above.
+// The width of a bucket is one sixteenth of the largest power of two that is not above its values.
 void Durations::add(int64_t nanoseconds) {
   const auto value = static_cast<uint64_t>(std::max<int64_t>(nanoseconds, 0));
   ++count_;
@@ -128,7 +128,7 @@ void Profile::add(Activity activity, int64_t step, int64_t begin, int64_t end) {
 
 void Profile::add_steps(int64_t step, std::span<const int64_t> times) {
   for (size_t i = 0; i + 1 < times.size(); ++i) {
-    if (times[i] == times[i + 1]) continue;  // it did not run
+    if (times[i] == times[i + 1]) continue;  // the step did not run
     steps_[i].add(times[i + 1] - times[i]);
     mark(kSteps, {i, step, times[i], times[i + 1]});
   }

@@ -1,5 +1,5 @@
-// Where the time of a run went: the sums of all calls, and the first of them in full. What a thread
-// notes is its own, and everything is allocated before.
+// The profile of a run's time: the sums over all calls, and the first calls in full. Each thread
+// writes to separate storage, and all storage is allocated in advance.
 #pragma once
 
 #include <array>
@@ -13,74 +13,74 @@
 
 namespace flow::exec {
 
-/// Each second; 0 where nothing was measured.
+/// The peak rates of a device, each per second; 0 if not measured.
 struct Roof {
-  double flops = 0;  // of a large product of matrices
-  double bytes = 0;  // read and written by a sum of large arrays
+  double flops = 0;  // operations of a large matrix product
+  double bytes = 0;  // bytes read and written by a sum of large arrays
 };
 
-/// The fastest of several runs on `threads` (as in PrepareOptions), with the operands that products
-/// have under the job's precision. Takes a fraction of a second and some memory, for the time of
-/// the call; no roof where that is not there.
+/// Measures the fastest of several runs on `threads` threads (as in PrepareOptions). Products have
+/// the operand dtype of the job's precision. The call takes a fraction of a second and needs some
+/// memory temporarily; it returns no roof if there is not enough memory.
 Roof measure_roof(Backend& backend, const plan::Job& job, int threads);
 
-/// How often something happened, and how long it took.
+/// The number of occurrences of an event, and how long they took.
 class Durations {
  public:
   void add(int64_t nanoseconds);
   int64_t count() const { return count_; }
   double seconds() const { return static_cast<double>(sum_) * 1e-9; }
-  /// In seconds, to 3 %.
+  /// The median in seconds, with an error of up to 3 %.
   double median() const;
 
  private:
-  static constexpr int kMantissaBits = 4, kOctaves = 42;  // up to an hour
+  static constexpr int kMantissaBits = 4, kOctaves = 42;  // the range is up to an hour
   int64_t count_ = 0, sum_ = 0;
   std::array<uint32_t, (kOctaves - kMantissaBits + 2) << kMantissaBits> buckets_{};
 };
 
-/// What the threads of a run do. The order is that of `kActivities` in profile.cpp.
+/// The activities of a run's threads, in the order of `kActivities` in profile.cpp.
 enum class Activity {
-  kLaunch,       // compute: all of a call, where the device is the host
-  kAwaitDevice,  // compute
-  kAwaitInputs,  // compute
-  kAwaitSinks,   // compute
-  kReduce,       // compute: small sums for what is printed
-  kCapture,      // compute: copies variables to be saved
-  kLoad,         // feed
-  kDeliver,      // deliver
-  kLog,          // deliver: metrics, checkpoints, progress
+  kLaunch,       // compute thread: a whole call, if the device is the host
+  kAwaitDevice,  // compute thread
+  kAwaitInputs,  // compute thread
+  kAwaitSinks,   // compute thread
+  kReduce,       // compute thread: small sums for printed values
+  kCapture,      // compute thread: copies variables that are to be saved
+  kLoad,         // feed thread
+  kDeliver,      // delivery thread
+  kLog,          // delivery thread: metrics, checkpoints, progress
 };
 constexpr size_t kActivityCount = 9;
 
-/// A line of the table.
+/// A row of the profile's table.
 struct ProfileRow {
-  std::string name, op, kernel;  // the latter two: of a step
+  std::string name, op, kernel;  // `op` and `kernel` are those of a step
   int64_t calls = 0;
-  double seconds = 0, median = 0;  // in all; of one
-  bool of_plan = false;            // a step of the plan, not what comes before or after one
+  double seconds = 0, median = 0;  // the total, and the median of one call
+  bool of_plan = false;            // false for the work before or after the steps
 };
 
 struct ProfileReport {
   std::string job;
   int64_t calls = 0;
-  double seconds = 0;  // of all calls
+  double seconds = 0;  // the sum over all calls
   std::vector<ProfileRow> compute, beside,
-      steps;  // of the compute thread, of the others; of a call
+      steps;  // rows of the compute thread, of the other threads, and of the steps of a call
   Roof roof;
 };
 
 class Profile {
  public:
-  /// `first`: the step that comes first.
+  /// `first` is the number of the first step.
   Profile(std::string job, const Program& program, int64_t first);
 
-  /// The steady clock, in nanoseconds.
+  /// Returns the time of the steady clock in nanoseconds.
   static int64_t now();
   void add(Activity activity, int64_t step, int64_t begin, int64_t end);
-  /// As Program::step_times has them.
+  /// Adds the times of a call's steps, in the format of Program::step_times.
   void add_steps(int64_t step, std::span<const int64_t> times);
-  /// A part of the run, from its begin to its end.
+  /// Adds the time of a part of the run, from its beginning to its end.
   void add_run(int64_t begin, int64_t end) { seconds_ += static_cast<double>(end - begin) * 1e-9; }
 
   ProfileReport report() const;
@@ -90,10 +90,10 @@ class Profile {
                                 std::span<const ProfileReport> reports);
 
   struct Mark {
-    size_t what;  // an activity, or a step
+    size_t what;  // an activity or a step
     int64_t step, begin, end;
   };
-  /// Of one thread, and of the steps of a call.
+  /// A track of the trace: one for each thread, and one for the steps of a call.
   enum Track : size_t { kCompute, kSteps, kFeed, kDeliverer, kTracks };
   struct ActivityInfo {
     const char* name;
@@ -106,14 +106,14 @@ class Profile {
 
   const std::string job_;
   const std::vector<TimedStep> timed_steps_;
-  const int64_t traced_until_;  // the step
+  const int64_t traced_until_;  // the first step that is not traced
   double seconds_ = 0;
   std::array<Durations, kActivityCount> activities_;
   std::vector<Durations> steps_;
   std::array<std::vector<Mark>, kTracks> marks_;
 };
 
-/// Takes the time while it lives; nothing where there is no profile.
+/// Measures the time from construction to destruction. Does nothing if `profile` is null.
 class Timed {
  public:
   Timed(Profile* profile, Activity activity, int64_t step)
@@ -130,8 +130,8 @@ class Timed {
   const int64_t step_, begin_;
 };
 
-/// What chrome://tracing and ui.perfetto.dev open: the first calls of each job, and under `jobs`
-/// the sums of all, which are the profiles' reports.
+/// Returns a trace that chrome://tracing and ui.perfetto.dev can open: it contains the first calls
+/// of each job, and under `jobs` the reports with the sums over all calls.
 std::string trace_json(std::span<const Profile* const> profiles,
                        std::span<const ProfileReport> reports);
 

@@ -1,4 +1,4 @@
-// Measures by a small job, so that every backend is measured alike.
+// Measures peak rates with a small job, so that every backend is measured in the same way.
 #include "runtime/exec/core/profile.h"
 
 #include <algorithm>
@@ -39,7 +39,7 @@ TensorId add_variable(plan::Job& job, const Shape& shape, DType dtype) {
   return job.variables.back().tensor;
 }
 
-/// A job of one step, which reads two variables of that shape.
+/// Returns a job with one step, which reads two variables of shape `shape`.
 plan::Job one_step(const plan::Job& job, const ops::OpSpec& op, const Shape& shape, DType operands,
                    plan::Attributes attributes) {
   plan::Job work;
@@ -71,9 +71,9 @@ plan::Job sum(const plan::Job& job, int64_t elements) {
   return one_step(job, *ops::kAdd, {elements}, plan::compute_dtype_of(job.precision), {});
 }
 
-/// Numbers of mixed signs: a device may be faster with zeros.
+/// Fills the operands with numbers of mixed signs, because a device may be faster with zeros.
 void write_operands(const plan::Job& work, Program& program) {
-  constexpr size_t kNumbers = 1 << 12;  // then they repeat
+  constexpr size_t kNumbers = 1 << 12;  // the numbers repeat after this many
   std::vector<double> numbers(kNumbers);
   for (size_t i = 0; i < kNumbers; ++i) numbers[i] = static_cast<double>(i * 7 % 17) / 8 - 1;
   for (const plan::Variable& variable : work.variables) {
@@ -88,10 +88,10 @@ void write_operands(const plan::Job& work, Program& program) {
   }
 }
 
-/// The shortest of several calls, in seconds.
+/// The shortest times of several calls, in seconds.
 struct Shortest {
-  double step = kInfinity;  // as the backend times it; infinite where it does not
-  double call = kInfinity;  // for who waits
+  double step = kInfinity;  // the time that the backend measures; infinite if it does not
+  double call = kInfinity;  // the time that a waiting caller measures
 };
 
 Shortest time_of(Backend& backend, const plan::Job& work, int threads) {
@@ -118,8 +118,8 @@ Shortest time_of(Backend& backend, const plan::Job& work, int threads) {
   return shortest;
 }
 
-/// How much of `amount` the step does each second. The work grows up to `most` by `factor` until it
-/// takes long enough to keep the device busy.
+/// Returns how much of `amount` the step does per second. The size of the work grows by `factor`,
+/// up to `most`, until it takes long enough to keep the device busy.
 template <typename MakeWork, typename Amount>
 double rate_of(Backend& backend, int threads, int64_t size, int64_t factor, int64_t most,
                MakeWork make_work, Amount amount) {

@@ -1,4 +1,4 @@
-// What stands in a run directory, and whether a path leads there.
+// The contents of a run directory, and tests whether a path leads there.
 #include "runtime/exec/core/run_files.h"
 
 #include <fmt/format.h>
@@ -15,7 +15,7 @@
 namespace flow::exec {
 namespace {
 
-/// Of canonical paths.
+/// Returns true if `path` is `folder` or is below it. Both are canonical paths.
 bool is_within(const fs::path& path, const fs::path& folder) {
   return std::mismatch(folder.begin(), folder.end(), path.begin(), path.end()).first ==
          folder.end();
@@ -30,14 +30,15 @@ bool is_temporary(const fs::directory_entry& entry) {
   return ours && name.ends_with(kTemporarySuffix) && entry.is_regular_file(ignored);
 }
 
-/// Device and number of what the path leads to; nothing where that is no directory.
+/// Returns the device and inode number of the directory that the path leads to, or nothing if it is
+/// not a directory.
 std::optional<std::pair<uint64_t, uint64_t>> identity_of(const fs::path& path) {
   struct stat status {};
   if (::stat(path.c_str(), &status) != 0 || !S_ISDIR(status.st_mode)) return {};
   return std::pair<uint64_t, uint64_t>(status.st_dev, status.st_ino);
 }
 
-/// Looks through what a resumed run reads and writes.
+/// Checks all files that a resumed run reads and writes.
 class OwnFiles {
  public:
   explicit OwnFiles(const fs::path& directory)
@@ -54,7 +55,7 @@ class OwnFiles {
     if (entry.is_regular_file(gone) || !entry.exists(gone)) return;
     if (!entry.is_directory(gone))
       refuse(entry.path(), "neither a file nor a directory", "remove it");
-    if (!seen_.insert(entry.path()).second) return;  // links may lead in circles
+    if (!seen_.insert(entry.path()).second) return;  // links may form cycles
     std::error_code error;
     for (const fs::directory_entry& below : fs::directory_iterator(entry.path(), error))
       look_at(below);
@@ -118,7 +119,7 @@ bool lies_in(const fs::path& path, const fs::path& folder) {
 bool is_written(const fs::path& path, const fs::path& directory) {
   std::error_code ignored;
   const fs::path read = fs::weakly_canonical(path, ignored);
-  if (read.empty()) return false;  // a pipe
+  if (read.empty()) return false;  // the path is a pipe
   return std::ranges::any_of(kWritten, [&](const char* name) {
     const fs::path written = fs::weakly_canonical(directory / name, ignored);
     return is_within(read, written) || (fs::exists(written, ignored) && is_within(written, read));

@@ -1,4 +1,4 @@
-// Initial values of variables, and variables between host and device.
+// Computes initial values of variables, and copies variables between host and device.
 #include "runtime/exec/core/state.h"
 
 #include <fmt/format.h>
@@ -24,10 +24,10 @@
 namespace flow::exec {
 namespace {
 
-constexpr int64_t kPart = 1 << 16;  // elements; a multiple of 4, as parts of draws are
+constexpr int64_t kPart = 1 << 16;  // elements; a multiple of 4, the group size of draws
 
-/// Calls f(first, n) for the parts of so many elements, on all CPUs where there are several: most
-/// of what a large model does before its first step is this.
+/// Calls f(first, n) for consecutive parts of `elements` elements, on all CPUs if there are several
+/// parts. In a large model, most of the time before the first step is spent here.
 template <typename F>
 void for_each_part(int64_t elements, F f) {
   std::atomic<int64_t> next = 0;
@@ -43,12 +43,12 @@ void for_each_part(int64_t elements, F f) {
   for (std::future<void>& helper : helpers) helper.get();
 }
 
-/// Jobs of every precision start from the same random numbers.
+/// Rounds to float32, so that jobs of every precision start from the same random numbers.
 void round_to_float32(std::span<double> values) {
   for (double& value : values) value = static_cast<float>(value);
 }
 
-/// From draws of a standard normal. `from`: a Normal or a TruncatedNormal.
+/// Scales draws of a standard normal distribution. `from` is a Normal or a TruncatedNormal.
 void scale_normal(const auto& from, std::span<double> values) {
   for (double& value : values) value = from.mean + from.stddev * value;
   round_to_float32(values);
@@ -56,7 +56,7 @@ void scale_normal(const auto& from, std::span<double> values) {
 
 int64_t count(std::span<double> values) { return static_cast<int64_t>(values.size()); }
 
-// Some elements of an initial value, in float64.
+// Each overload of `compute` computes some elements of an initial value in float64.
 
 void compute(const plan::initializers::Ones&, const Draw&, std::span<double> values) {
   std::ranges::fill(values, 1.0);
@@ -82,7 +82,7 @@ void compute(const plan::initializers::TruncatedNormal& from, const Draw& draw,
   scale_normal(from, values);
 }
 
-/// The initial value of a variable by the type of its initializer.
+/// Computes the initial value of a variable, depending on the type of its initializer.
 struct InitialValue {
   const plan::Tensor& tensor;
   uint64_t seed;
@@ -117,7 +117,7 @@ struct InitialValue {
   }
 };
 
-/// RunError that names the largest where not all of them fit.
+/// Throws RunError naming the largest variable if not all of them fit in memory.
 void check_variables_fit(const std::vector<State::Entry>& entries) {
   size_t needed = 0;
   for (const State::Entry& entry : entries) needed += bytes_of(*entry.tensor);

@@ -1,4 +1,5 @@
-// Waiting for a count: spinning while the peer is quick, then asleep. Threads that wait for work.
+// Waits for a counter by spinning while the peer is quick, then by sleeping. Also contains the
+// threads that wait for work.
 #include "runtime/exec/core/thread_pool.h"
 
 #include <fmt/format.h>
@@ -13,7 +14,8 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-/// A peer that needs longer is not worth a core; nor is it noticed that it is woken by the system.
+/// Spinning for a peer that takes longer than kQuick would waste a core, and compared to that time
+/// the delay of a wake-up by the system does not matter.
 constexpr auto kQuick = std::chrono::microseconds(100);
 constexpr auto kImpatient = std::chrono::microseconds(2);
 constexpr int kPauses = 16;
@@ -27,11 +29,11 @@ void pause() {
 }  // namespace
 
 void StepCounter::complete(int64_t steps, bool wake) {
-  // Sequentially consistent, as the wake-up looks for sleepers, and at what they wait for, after
-  // it.
+  // Sequentially consistent, because the check for a sleeping thread and for the steps that it
+  // waits for must come after this.
   const uint64_t more =
       static_cast<uint64_t>(steps) - (state_.load(std::memory_order_relaxed) >> 1);
-  state_.fetch_add(more << 1);  // whoever closes it meanwhile is not undone
+  state_.fetch_add(more << 1);  // an addition, so that a concurrent close is not undone
   if (wake || awaited_.load() <= steps) state_.notify_all();
 }
 
@@ -53,7 +55,7 @@ bool StepCounter::wait(int64_t steps, SpinPolicy& spin_policy, int64_t more) {
       pause();
       seen = state_.load(std::memory_order_acquire);
     }
-    // Where threads are more than cores, the peer may be waiting for this one.
+    // If there are more threads than cores, the peer may be waiting for this core.
     if (!settled()) std::this_thread::yield();
   }
   awaited_.store(steps + more);

@@ -1,4 +1,4 @@
-// Completed values on their way to the sinks.
+// Passes values of completed calls to the sinks.
 #include "runtime/exec/deliver/delivery.h"
 
 #include <fmt/format.h>
@@ -14,13 +14,13 @@
 namespace flow::exec {
 namespace {
 
-/// A hook's delivery; arrays and step come when it fires.
+/// Returns the event of a hook's delivery; the arrays and the step are added when it fires.
 io::CommandEvent event_of(const plan::Job& job, const Delivery& delivery) {
   io::CommandEvent event{.kind = delivery.gradient ? "watch_diff" : "watch",
                          .name = delivery.name,
                          .where = delivery.where};
   if (delivery.per_device) {
-    event.name.resize(event.name.rfind('/'));  // "y/0" is the first device's part of y
+    event.name.resize(event.name.rfind('/'));  // `y/0` is the first device's part of `y`.
     plan::ReturnValue parts;
     parts.kind = plan::ReturnValue::Kind::kListNumpy;
     event.value = io::structure_of(parts, delivery.devices);
@@ -39,15 +39,15 @@ io::CommandEvent event_of(const plan::Job& job, const plan::Returns& returns) {
           .value = io::structure_of(returns.value, job.devices)};
 }
 
-/// Rows of a tensor that carries some, without those that only fill up the batch.
+/// Returns the number of rows without those that only pad the batch. REQUIRES: the tensor has rows.
 int64_t real_rows(const plan::Tensor& tensor, const StepIndex& step_index,
                   const Position& position) {
   if (!step_index.pads() || position.rows == step_index.batch()) return tensor.shape[0];
   return tensor.shape[0] / step_index.batch() * position.rows;
 }
 
-/// The first row of a device and how many it has: an equal part of a whole batch, of which fewer
-/// may be left.
+/// Returns the first row of a device and its number of rows: an equal part of a whole batch, but
+/// fewer rows if the batch is incomplete.
 std::pair<int64_t, int64_t> part_of(int64_t rows, const plan::Tensor& tensor,
                                     const Delivery& delivery) {
   const int64_t part = tensor.shape[0] / delivery.devices, first = part * delivery.device;
@@ -61,8 +61,8 @@ bool counts_epochs(const plan::Sink& sink) {
   return print && print->over == plan::Over::kEpoch;
 }
 
-/// In how many epochs that are complete after `end` steps it fired; later ones than kMost, of which
-/// a damaged checkpoint may tell, are not counted.
+/// Returns the number of epochs, complete after `end` steps, in which it fired. Epochs after the
+/// first kMost, which only a damaged checkpoint can have, are not counted.
 int64_t epochs_fired(const Delivery& delivery, const StepIndex& step_index, int64_t end) {
   constexpr int64_t kMost = 1 << 20;
   const int64_t complete = std::min(step_index.epochs_after(end), kMost);
@@ -96,7 +96,8 @@ io::SinkContext context_of(const plan::Job& job, const Delivery& delivery,
   return context;
 }
 
-/// Of a whole tensor the rows that do not only fill up the batch, and of these the device's part.
+/// Restricts a whole tensor to the rows that do not pad the batch, and to the device's part of
+/// them.
 void take_rows(ArrayView& value, const plan::Tensor& tensor, const Delivery& delivery,
                const StepIndex& step_index, const Position& position) {
   if (tensor.batch_axis != 0) return;
@@ -185,8 +186,8 @@ Deliverer::Deliverer(const plan::Job& job, const StepIndex& step_index,
   write_scopes(job, options);
 }
 
-/// In the steps before those of a resumed run: counted where the steps tell, else known from its
-/// checkpoint. An epoch that is not complete does not count.
+/// Returns the events before the first step of a resumed run. Without a condition, they follow from
+/// the steps; otherwise they are read from the checkpoint. An incomplete epoch does not count.
 Deliverer::Fired Deliverer::fired_before(const Delivery& delivery,
                                          const SinkOptions& options) const {
   const int64_t end = options.resume_from;
@@ -219,7 +220,7 @@ Deliverer::Fired Deliverer::fired_before(const Delivery& delivery,
   return fired;
 }
 
-/// One that makes a followed value goes on from what it held, too.
+/// Makes a sink. A sink that makes a followed value also continues from its saved sum.
 std::unique_ptr<io::Sink> Deliverer::make_sink(const plan::Sink& sink,
                                                const io::SinkContext& context,
                                                const SinkOptions& options) {
@@ -235,7 +236,8 @@ std::unique_ptr<io::Sink> Deliverer::make_sink(const plan::Sink& sink,
   return made;
 }
 
-/// Gives a sink what it held, under a name for it: several on a tensor are counted.
+/// Restores the saved sum of a sink. The name of the sum contains a counter if several sinks have
+/// the same tensor.
 void Deliverer::resume(const Delivery& delivery, io::Sink& sink, const Sums& sums) {
   const std::string name = delivery.folder + (delivery.gradient ? ":diff" : "");
   std::string numbered = name;
@@ -244,7 +246,7 @@ void Deliverer::resume(const Delivery& delivery, io::Sink& sink, const Sums& sum
   sums_[numbered] = &sink;
 }
 
-/// What a scope's .npy files are.
+/// Writes a description of the .npy files of each scope.
 void Deliverer::write_scopes(const plan::Job& job, const SinkOptions& options) const {
   std::map<std::string, plan::ScopeRecord> records;
   for (const Route& route : routes_) {
@@ -283,7 +285,7 @@ void Deliverer::take_value(Route& route, const Program& program, const Position&
   take_rows(value, *route.tensor, delivery, step_index_, position);
 }
 
-/// Does the condition hold of all parts together?
+/// Returns true if the condition holds for all parts together.
 bool Deliverer::holds(std::span<const Route> parts, const Program& program, size_t slot) {
   if (!parts[0].delivery->when) return true;
   parts_.clear();
@@ -320,7 +322,7 @@ std::optional<std::string> Deliverer::deliver(const Program& program, int64_t st
   std::optional<std::string> failure;
   for (size_t i = 0, end = 0; i < routes_.size(); i = end) {
     const Delivery& delivery = *routes_[i].delivery;
-    end = i + static_cast<size_t>(delivery.devices);  // a part for each, one behind the other
+    end = i + static_cast<size_t>(delivery.devices);  // the parts of the devices follow one another
     if (!delivery.fires(step)) continue;
     const std::span<Route> parts = std::span(routes_).subspan(i, end - i);
     for (Route& part : parts) take_value(part, program, position, slot);

@@ -1,4 +1,5 @@
-// What a run delivers: hooks and the return, in the order of a step, and where each goes.
+// The deliveries of a run: the tensors of hooks and of the return, in the order of a step, and the
+// sinks that receive them.
 #pragma once
 
 #include <atomic>
@@ -27,70 +28,74 @@
 
 namespace flow::exec {
 
-/// One tensor that goes to sinks, in every step or in some: a hook, or what is alike of a return.
+/// A tensor that goes to sinks in every step or in some steps: that of a hook, or a tensor of the
+/// return.
 struct Delivery : plan::Hook {
-  std::string folder = {};  // below the run directory: "watch/lenet/conv1"
-  std::string label = {};   // before what is printed: the name, "b/weight/diff", or a Dict's key
+  std::string folder = {};  // relative to the run directory: "watch/lenet/conv1"
+  std::string label = {};   // the prefix of printed values: the name, "b/weight/diff", a Dict's key
   bool gradient = false;
-  bool every_step = false;                        // a return
-  std::optional<plan::Condition> condition = {};  // that `when` writes
-  /// ListNumpy: device `device` of `devices` gets its part of the rows; one without rows whole, or
-  /// what a shard made of it.
+  bool every_step = false;                        // true for a tensor of the return
+  std::optional<plan::Condition> condition = {};  // the parsed `when`
+  /// For ListNumpy: device `device` of `devices` receives its part of the rows. A tensor without
+  /// rows is delivered whole, or as the part that a shard made.
   int64_t device = 0, devices = 1;
 
-  /// Is it delivered as shards of the batch made it?
+  /// Returns true if the tensor is delivered in the parts that the shards of the batch made.
   bool is_part_of(const plan::Tensor& of) const {
     return per_device && of.batch_axis == plan::kBatchReduced;
   }
-  /// Does it fire in that step, or where it has a condition: may it?
+  /// Returns true if it fires in this step, or may fire if it has a condition.
   bool fires(int64_t step) const;
-  /// The same in each of the steps [first, end)? Seen where one range has all of them.
+  /// Returns true if it fires in each of the steps [first, end). Returns false if more than one
+  /// range is necessary to cover them.
   bool fires_always(int64_t first, int64_t end) const;
-  /// In how many steps below `end` it fires (where ranges overlap or it has a condition, at most).
+  /// Returns the number of steps below `end` in which it fires. This is an upper bound if ranges
+  /// overlap or if it has a condition.
   int64_t count(int64_t end) const;
 };
 
-/// All deliveries of a job in the order of a step: inputs, values in plan order, gradients in plan
-/// order, the return last. RequestError where a tensor cannot be delivered: its rows are mixed and
-/// the last batch is padded. `followed`: keys of the values that the run follows; hooks that make
-/// others are left out.
+/// Lists all deliveries of a job in the order of a step: inputs, values in plan order, gradients in
+/// plan order, then the return. Throws RequestError if a tensor cannot be delivered because its
+/// rows are mixed and the last batch is padded. `followed` contains the keys of the values that the
+/// run follows; hooks that make other values are omitted.
 std::vector<Delivery> list_deliveries(const plan::Job& job, const StepIndex& step_index,
                                       const std::set<std::string>& followed = {});
 
-/// "ENTRY@STEP"; RequestError for other text.
+/// Parses "ENTRY@STEP". Throws RequestError for any other text.
 CaptureRequest parse_capture(const std::string& text);
 
-/// Deliveries to capture/inputs/NAME and capture/outputs/NAME, one file each. RequestError where
-/// the job has no such entry. `job`: for the whole batch. `own`: by tensor, does each shard have
-/// its own? Those are left out.
+/// Lists the deliveries to capture/inputs/NAME and capture/outputs/NAME, one file each. Throws
+/// RequestError if the job has no such entry. `job` describes the whole batch. `own` is indexed by
+/// tensor and is true if each shard has a different tensor; these tensors are omitted.
 std::vector<Delivery> list_captured(const plan::Job& job, const std::vector<bool>& own,
                                     const CaptureRequest& request);
 
-/// The key of the value that the hook makes for runs that follow it; null for a hook that the job
-/// file has.
+/// Returns the key of the value that the hook makes for runs that follow it, or null for a hook of
+/// the job file.
 const std::string* made_key(const plan::Hook& hook);
 
-/// Keys of the values of `job` that `main` follows: the same job, or one that it calls.
+/// Returns the keys of the values of `job` that `main` follows. `job` is either `main` or a job
+/// that it calls.
 std::set<std::string> followed_keys(const plan::Job& main, const plan::Job& job);
 
-/// By which deliveries of a step are ordered, the return apart: inputs, values, gradients.
+/// Returns the sort key of deliveries in a step, except the return: inputs, values, gradients.
 std::tuple<bool, bool, plan::TensorId> order_of(const plan::Job& job, const Delivery& delivery);
 
-/// The bytes that the .npy sinks of hooks will write in steps [first, end), at most.
+/// Returns the most bytes that the .npy sinks of hooks will write in steps [first, end).
 uint64_t hook_bytes(const std::vector<Delivery>& deliveries, const plan::Job& job, int64_t first,
                     int64_t end);
 
-/// What print sinks have summed up and not told, by sink, and how often a condition has held:
-/// numbers for a run that goes on.
+/// The sums that print sinks have not printed yet, by sink, and how often conditions have held.
+/// They are stored as numbers, for a run that is resumed.
 using Sums = std::map<std::string, std::vector<uint64_t>>;
 
-/// What a checkpoint says of the outputs after its step.
+/// The state of the outputs that a checkpoint stores after its step.
 struct OutputState {
   Sums sums;
   std::vector<io::GrowingFile> files;
 };
 
-/// The files below the run directory to which these deliveries append.
+/// Returns the files, relative to the run directory, to which these deliveries append.
 std::vector<std::string> growing_files(const std::vector<Delivery>& deliveries);
 
 struct SinkOptions : io::JobSinks {
@@ -98,29 +103,29 @@ struct SinkOptions : io::JobSinks {
   bool json = false;
   bool run_commands = true;
   io::CommandContext commands = {};
-  Sums sums = {};  // of the checkpoint, when resuming
+  Sums sums = {};  // the sums in the checkpoint that is resumed
 };
 
-/// What fires, on its way to commands: as the whole that it is, not array by array.
+/// Passes values that fire to commands. A value of several arrays is passed as a whole.
 class CommandDelivery {
  public:
-  /// Starts the commands, where they are wanted. RunError when that fails. REQUIRES: `deliveries`
-  /// outlive this.
+  /// Starts the commands if they are enabled. Throws RunError on failure. REQUIRES: `deliveries`
+  /// outlives this object.
   CommandDelivery(const plan::Job& job, const std::vector<Delivery>& deliveries,
                   const SinkOptions& options);
 
   bool takes(const Delivery& delivery) const;
-  /// A value that fired. The last one of a return, or of the parts of ListNumpy, hands all over;
-  /// until then the others stay where they are.
+  /// Takes a value that fired. The arrays of a return, or the parts of a ListNumpy, are passed on
+  /// together with the last of them; until then they must stay in place.
   void take(const Delivery& delivery, const io::Event& event);
-  /// A call of the job is complete; `step`: its last one.
+  /// Reports that a call of the job is complete; `step` is its last step.
   void end_pass(int64_t step, int64_t epoch, const std::optional<plan::CallPlace>& call);
   bool asked_to_stop() const { return commands_.asked_to_stop(); }
-  /// `status`: done, stopped or failed.
+  /// `status` is done, stopped or failed.
   void end(std::string_view status) { commands_.end(status); }
 
  private:
-  /// A return, or what a hook watches: deliveries that follow one another, for the same commands.
+  /// A return, or the tensor that a hook watches: consecutive deliveries for the same commands.
   struct Whole {
     io::CommandEvent event;
     std::vector<size_t> places;
@@ -133,59 +138,60 @@ class CommandDelivery {
   std::map<const Delivery*, size_t> whole_of_;
 };
 
-/// Takes what a completed call left and hands it to the sinks. Used by one thread at a time.
+/// Passes the results of completed calls to the sinks. Only one thread may use it at a time.
 class Deliverer {
  public:
-  /// Makes the sinks: files are created, or cut when resuming, and commands are started. RunError
-  /// when that fails.
+  /// Makes the sinks: creates files, or truncates them when resuming, and starts commands. Throws
+  /// RunError on failure.
   Deliverer(const plan::Job& job, const StepIndex& step_index,
             const std::vector<Delivery>& deliveries, const SinkOptions& options);
 
   /// Delivers step `step` of the call that is complete on `slot`. Returns what a `check: finite`
-  /// found, nothing when all is well. RunError when a sink fails.
+  /// found, or nothing if all values are finite. Throws RunError if a sink fails.
   std::optional<std::string> deliver(const Program& program, int64_t step, size_t slot);
-  /// Will nothing be written or checked of this step, and delivering it be a matter of a few small
-  /// sums?
+  /// Returns true if delivering this step writes and checks nothing and only adds to a few small
+  /// sums.
   bool absorbs(int64_t step) const;
-  /// Does the step end an epoch of which a sink reports something?
+  /// Returns true if the step ends an epoch and a sink reports values of epochs.
   bool reports_epoch_at(int64_t step) const {
     return reports_epochs_ && step_index_.at(step).last_of_epoch;
   }
-  /// Around the steps of a call, where the job is called by another one.
+  /// begin_call and end_call enclose the steps of a call if another job calls this job.
   void begin_call(const plan::CallPlace& place) { call_ = place; }
-  /// `steps`: that the job has made then, over all calls.
+  /// `steps` is the number of steps that the job has completed in all calls.
   void end_call(int64_t steps);
-  /// The value of that key, of all that was delivered since it was last taken; nothing where that
-  /// is nothing.
+  /// Returns the mean with this key over all values since the last call of this function, or
+  /// nothing if there were none.
   std::optional<double> take_mean(const std::string& key);
   OutputState outputs() const;
-  /// Adds how often hooks with a condition fired, which outputs() has, too.
+  /// Adds how often conditional hooks fired. outputs() includes these numbers.
   void add_fired(Sums& sums, const std::string& prefix) const;
-  /// After the last step. Where the run goes on from a checkpoint, sums are told there.
+  /// Called after the last step. If `goes_on`, unfinished sums are not printed, because the run
+  /// will be resumed from a checkpoint that contains them.
   void finish(bool goes_on);
-  /// Closes the sinks' files. RunError where the system could not keep what was written.
+  /// Closes the sinks' files. Throws RunError if the system could not store what was written.
   void close();
-  /// What asks the run to stop: a command, or the condition of a hook.
+  /// Returns the reason to stop: a command or the condition of a hook, if one has requested it.
   Stop stop_asked() const;
-  /// "job.yaml:9:9: step 5: `max > 1` holds for `loss`", of the first hook that asked for a stop.
-  /// Called when no step is delivered.
+  /// Describes the first hook that requested a stop: "job.yaml:9:9: step 5: `max > 1` holds for
+  /// `loss`". Must not be called while a step is delivered.
   const std::string& stopping_hook() const { return stopping_hook_; }
   CommandDelivery& commands() { return commands_; }
   const CommandDelivery& commands() const { return commands_; }
 
  private:
-  /// What the condition of a hook let through, for sinks that count it.
+  /// The events that passed the condition of a hook, for sinks that count them.
   struct Fired {
-    std::string name = {};           // among the sums; empty: nothing counts it
-    int64_t events = 0, epochs = 0;  // epochs with an event
+    std::string name = {};           // the name among the sums; empty if no sink counts them
+    int64_t events = 0, epochs = 0;  // `epochs` counts the epochs with an event
     int64_t last_epoch = -1;
   };
   struct Route {
     const Delivery* delivery;
     const plan::Tensor* tensor;
     std::vector<std::unique_ptr<io::Sink>> sinks;
-    Array scaled;     // where there is a factor
-    ArrayView value;  // of the last event
+    Array scaled;     // used if there is a factor
+    ArrayView value;  // the value of the last event
     Fired fired = {};
   };
   std::unique_ptr<io::Sink> make_sink(const plan::Sink& sink, const io::SinkContext& context,
@@ -199,14 +205,14 @@ class Deliverer {
 
   const StepIndex step_index_;
   std::vector<Route> routes_;
-  std::vector<ArrayView> parts_;                 // of the value that a condition is on
-  std::optional<plan::TensorId> gradient_norm_;  // that conditions read
+  std::vector<ArrayView> parts_;                 // the parts of the value that a condition tests
+  std::optional<plan::TensorId> gradient_norm_;  // read by conditions
   std::string stopping_hook_;
   std::atomic<bool> hook_stops_ = false;
   bool reports_epochs_ = false;
-  std::map<std::string, io::Sink*> sums_;       // the routes' sinks, by name of what they sum up
-  std::map<std::string, io::MeanSink*> means_;  // likewise, by key
-  std::optional<plan::CallPlace> call_;         // of a job that another one calls
+  std::map<std::string, io::Sink*> sums_;  // the sinks of the routes, by the name of their sums
+  std::map<std::string, io::MeanSink*> means_;  // the mean sinks of the routes, by key
+  std::optional<plan::CallPlace> call_;         // set if another job calls this job
   CommandDelivery commands_;
 };
 

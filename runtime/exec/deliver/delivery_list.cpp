@@ -1,4 +1,5 @@
-// What a job delivers, named and in order, and what `--capture` asks for.
+// Lists the deliveries of a job with their names, in order, and the tensors that `--capture`
+// requests.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -21,7 +22,8 @@ namespace {
 using plan::ReturnValue;
 using plan::TensorId;
 
-/// Are the items tensors, each another one? Then they are named by tensor, else by position.
+/// Returns true if the items are distinct tensors. They are then named after the tensors, and by
+/// position otherwise.
 bool distinct_tensors(const ReturnValue& value) {
   std::set<TensorId> seen;
   return std::ranges::all_of(value.items, [&](const ReturnValue& item) {
@@ -38,7 +40,7 @@ std::string folder_of_item(const ReturnValue& value, size_t i) {
   return std::to_string(i);
 }
 
-/// Of ListNumpy one for each device, in a folder of its own.
+/// Adds a delivery. For ListNumpy, adds one for each device, each with its own folder.
 void add(const plan::Job& job, Delivery delivery, bool per_device, std::vector<Delivery>& list) {
   if (!per_device) {
     list.push_back(std::move(delivery));
@@ -56,7 +58,8 @@ void add(const plan::Job& job, Delivery delivery, bool per_device, std::vector<D
   }
 }
 
-/// `keyed`: part of a Dict, whose keys are the file's names for what is returned.
+/// Lists the deliveries of a return. `keyed` is true inside a Dict, whose keys are the names that
+/// the job file gives to the values.
 void list_returned(const plan::Job& job, const ReturnValue& value, const std::string& folder,
                    bool keyed, std::vector<Delivery>& list) {
   if (!value.is_leaf()) {
@@ -76,7 +79,7 @@ void list_returned(const plan::Job& job, const ReturnValue& value, const std::st
   add(job, std::move(delivery), value.kind == ReturnValue::Kind::kListNumpy, list);
 }
 
-/// REQUIRES: the plan is checked.
+/// Parses a condition. REQUIRES: the plan was checked.
 plan::Condition parse_checked(const std::string& when) {
   plan::ConditionError error;
   std::optional<plan::Condition> condition = plan::parse_condition(when, error);
@@ -93,7 +96,7 @@ Delivery from_hook(const plan::Hook& hook) {
   return delivery;
 }
 
-/// The order of axes that has the rows before all others: "[1, 0, 2]".
+/// Returns the permutation that makes the axis of rows the first one: "[1, 0, 2]".
 std::string rows_first(const plan::Tensor& tensor) {
   std::vector<int> perm{tensor.batch_axis};
   for (int axis = 0; axis < tensor.shape.rank(); ++axis)
@@ -101,7 +104,7 @@ std::string rows_first(const plan::Tensor& tensor) {
   return fmt::format("[{}]", fmt::join(perm, ", "));
 }
 
-/// Refuses what cannot be trimmed to its real rows.
+/// Throws RequestError for a tensor that cannot be trimmed to its real rows.
 void check_rows(const plan::Job& job, const Delivery& delivery, const StepIndex& step_index) {
   const plan::Tensor& tensor = job[delivery.tensor];
   if (!step_index.pads() || tensor.batch_axis == plan::kNoBatch) return;
@@ -121,7 +124,7 @@ void check_rows(const plan::Job& job, const Delivery& delivery, const StepIndex&
             "input without rows, write `rows: false`");
 }
 
-/// Refuses two values for one file.
+/// Throws RequestError if two values would be written to the same file.
 void check_files(const std::vector<Delivery>& list) {
   enum class Files { kStacked, kPerStep, kStats };
   std::map<std::tuple<std::string, bool, Files>, const Delivery*> writers;
@@ -149,7 +152,8 @@ bool makes(const plan::Job& job, const plan::Step& step, const std::string& tens
                              [&](TensorId id) { return id.valid() && job[id].name == tensor; });
 }
 
-/// Those of that name; else that make the tensor; else the forward ones below the name.
+/// Returns the steps with this name; if there are none, those that make the tensor of this name;
+/// otherwise the forward steps below the name.
 std::vector<const plan::Step*> steps_of_entry(const plan::Job& job, const std::string& entry) {
   std::vector<const plan::Step*> named, making, below;
   for (const plan::Step& step : job.steps) {
@@ -272,11 +276,11 @@ std::vector<std::string> growing_files(const std::vector<Delivery>& deliveries) 
 
 uint64_t hook_bytes(const std::vector<Delivery>& deliveries, const plan::Job& job, int64_t first,
                     int64_t end) {
-  double bytes = 0;  // a hostile plan may ask for more than 64 bits count
+  double bytes = 0;  // a double, because a hostile plan may need more than 64 bits
   for (const Delivery& delivery : deliveries) {
     if (delivery.every_step) continue;
     const plan::Tensor& tensor = job[delivery.tensor];
-    // Of a tensor with rows each device has its part.
+    // If the tensor has rows, each device has a part of them.
     const int64_t elements =
         tensor.shape.elements() / (tensor.batch_axis == 0 ? delivery.devices : 1);
     const double each = static_cast<double>(elements) *

@@ -1,4 +1,4 @@
-// Which event files there are, and what of them a resumed run keeps.
+// Finds existing event files, and the part of them that a resumed run keeps.
 #include "runtime/exec/events/tensorboard.h"
 
 #include <fmt/format.h>
@@ -76,7 +76,8 @@ bool is_temporary_event_file(std::string_view name) {
          name.ends_with(kTemporarySuffix);
 }
 
-/// Our event files, the newest last. TensorBoard reads them in the order of their names, too.
+/// Lists the event files of flow, the newest last. TensorBoard also reads them in the order of
+/// their names.
 EventFiles list_files(const fs::path& directory) {
   EventFiles files;
   std::error_code error;
@@ -95,7 +96,8 @@ EventFiles list_files(const fs::path& directory) {
   return files;
 }
 
-/// "events.out.tfevents.1764184417.HOST.flow", with a time after that of the file before it.
+/// Returns a path such as "events.out.tfevents.1764184417.HOST.flow", with a later time than that
+/// of the previous file.
 fs::path next_path(const fs::path& directory, const std::vector<fs::path>& earlier) {
   auto second = std::chrono::duration_cast<std::chrono::seconds>(
                     std::chrono::system_clock::now().time_since_epoch())
@@ -115,8 +117,8 @@ std::string_view without_time(std::string_view event) {
   return event.substr(std::min(event.size(), event::kTimeBytes));
 }
 
-/// The bytes of a file up to the checkpoint that the run resumes from. RequestError where the file
-/// is of another run.
+/// Returns the bytes of a file up to the checkpoint that the run resumes from. Throws RequestError
+/// if the file belongs to another run.
 std::string kept_bytes(const RunRequest& request, int64_t first, const fs::path& path) {
   const std::string start = event::start(plan::resume_hash(request.plan, request.job));
   const std::string checkpoint = event::checkpoint(first);

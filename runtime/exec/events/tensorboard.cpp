@@ -1,4 +1,4 @@
-// Metrics, histograms and the graph as events.
+// Writes metrics, histograms and the graph as events.
 #include "runtime/exec/events/tensorboard.h"
 
 #include <fmt/format.h>
@@ -27,7 +27,7 @@ namespace {
 
 using io::Protobuf;
 
-/// TensorFlow's rule for names: [A-Za-z0-9.][A-Za-z0-9_.\/>-]*
+/// Replaces characters that TensorFlow does not allow in names: [A-Za-z0-9.][A-Za-z0-9_.\/>-]*
 std::string node_name(std::string_view name) {
   std::string out(name);
   for (char& c : out)
@@ -35,7 +35,7 @@ std::string node_name(std::string_view name) {
   return out.starts_with('_') ? "x" + out : out;
 }
 
-/// A node's map<string, AttrValue>.
+/// The attributes of a node, a map<string, AttrValue>.
 class NodeAttributes {
  public:
   explicit NodeAttributes(Protobuf& node) : node_(node) {}
@@ -47,7 +47,7 @@ class NodeAttributes {
     add(name, held);
   }
 
-  /// `_output_shapes`, by which TensorBoard labels edges.
+  /// Adds `_output_shapes`, with which TensorBoard labels edges.
   void shapes(const std::vector<const plan::Tensor*>& tensors) {
     constexpr int kList = 1, kShapes = 7;
     Protobuf list;
@@ -157,18 +157,19 @@ class GraphWriter {
 
   Protobuf graph_;
   std::set<std::string> names_;
-  std::vector<std::string> makers_;  // by tensor: "train/lenet/conv1/conv", "train/split:1"
+  std::vector<std::string> makers_;  // indexed by tensor: "train/lenet/conv1/conv", "train/split:1"
 };
 
-/// tensorflow/core/framework/graph.proto: a node for each input, variable and step, below the name
-/// of its job: "train/lenet/conv1/conv". Nodes have the shapes of what they make, and attributes.
+/// Returns a graph as in tensorflow/core/framework/graph.proto. It has a node for each input,
+/// variable and step, named below its job: "train/lenet/conv1/conv". Nodes have the shapes of their
+/// results and attributes.
 std::string graph_def(std::span<const plan::Job* const> jobs) {
   GraphWriter writer;
   for (const plan::Job* job : jobs) writer.add(*job);
   return writer.take();
 }
 
-/// tensorflow/core/framework/summary.proto
+/// A summary as in tensorflow/core/framework/summary.proto.
 class Summary {
  public:
   void scalar(const std::string& tag, double value) {
@@ -199,7 +200,7 @@ class Summary {
     return value;
   }
 
-  /// HistogramProto. A bucket ends at its limit; the first begins at the minimum.
+  /// Returns a HistogramProto. A bucket ends at its limit; the first bucket begins at the minimum.
   static Protobuf message_of(const io::Histogram& histogram) {
     enum Field { kMin = 1, kMax, kNumber, kSum, kSquares, kLimits, kCounts };
     const io::Statistics& found = histogram.statistics;
@@ -225,7 +226,7 @@ class Summary {
   Protobuf message_;
 };
 
-/// A number, a bool or null as JSON has it.
+/// Parses a number, a bool or null in JSON.
 double number_of(std::string_view json) {
   if (json == "true") return 1;
   if (json == "false") return 0;
@@ -234,7 +235,8 @@ double number_of(std::string_view json) {
   return error == std::errc() ? value : std::numeric_limits<double>::quiet_NaN();
 }
 
-/// "train/accuracy" of the label "accuracy", and of "train.accuracy", which a followed value has.
+/// Returns the tag "train/accuracy" for the label "accuracy", and for "train.accuracy", the form
+/// that a followed value has.
 std::string tag_of(const plan::ReducedMetrics& metrics) {
   const std::string& job = metrics.place.job;
   std::string_view label = metrics.label.empty() ? metrics.name : metrics.label;
@@ -248,7 +250,8 @@ void check_events(const RunRequest& request, int64_t first) {
   const fs::path directory = *request.tensorboard;
   if (directory.empty())
     throw RequestError("--tensorboard: empty directory name", "name a directory");
-  // Not an ancestor either: what is in it is then the run's.
+  // The directory must not contain the run directory either, because everything in it would count
+  // as part of the run.
   if (!request.directory.empty() &&
       (lies_in(request.directory, directory) || is_written(directory, request.directory)))
     throw RequestError(
@@ -265,7 +268,7 @@ TensorBoard::TensorBoard(const RunRequest& request, int64_t first,
     : job_(request.job.name) {
   const EventFiles files = find_event_files(request, first);
   std::string start = files.kept;
-  if (start.empty()) {  // one after another, so that their times are in order
+  if (start.empty()) {  // written one after another, so that their times are in order
     start = io::framed(event::version());
     start += io::framed(event::start(plan::resume_hash(request.plan, request.job)));
     start += io::framed(event::holding(event::kGraph, 0, graph_def(jobs)));
@@ -288,7 +291,7 @@ void TensorBoard::add(const plan::Metrics& metrics) {
 }
 
 void TensorBoard::add(const plan::ReducedMetrics& metrics) {
-  // The steps of a train job have such values, too.
+  // The steps of a train job have values with these labels, too.
   const bool taken = std::ranges::count(plan::kStepNumbers, metrics.label) > 0;
   add(metrics, taken ? " (reduced)" : "");
 }
@@ -298,7 +301,7 @@ void TensorBoard::add_followed(const plan::ReducedMetrics& metrics) {
 }
 
 void TensorBoard::add(const plan::ReducedMetrics& metrics, std::string_view suffix) {
-  if (metrics.value.starts_with('[')) return;  // a matrix, not a scalar
+  if (metrics.value.starts_with('[')) return;  // the value is a matrix, not a scalar
   Summary summary;
   summary.scalar(fmt::format("{}{}", tag_of(metrics), suffix), number_of(metrics.value));
   const plan::MetricsPlace& place = metrics.place;

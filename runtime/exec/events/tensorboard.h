@@ -1,5 +1,5 @@
-// `--tensorboard DIR`: scalars, histograms and the graph of a run, as TensorBoard reads them, and
-// metrics.jsonl, whose lines TensorBoard gets, too.
+// Implements `--tensorboard DIR`: writes scalars, histograms and the graph of a run in the format
+// of TensorBoard. Also writes metrics.jsonl, whose lines TensorBoard receives, too.
 #pragma once
 
 #include <cstdint>
@@ -16,41 +16,45 @@
 
 namespace flow::exec {
 
-/// tensorflow/core/util/event.proto, without its time. Each function returns an encoded event.
+/// Events as in tensorflow/core/util/event.proto. Each function returns an encoded event.
 namespace event {
-constexpr size_t kTimeBytes = 9;  // wall_time, which comes first
+constexpr size_t kTimeBytes = 9;  // the bytes of the field wall_time, which is first
 
 std::string version();
-/// Readers forget all that they read before of steps from this one on. `identity`: of the job.
+/// Marks the start of a run, at step 0: readers discard all events that they read before it.
+/// `identity` identifies the job.
 std::string start(std::string_view identity);
-/// Everything before it is of the first `steps` steps.
+/// Marks a checkpoint: all events before it belong to the first `steps` steps.
 std::string checkpoint(int64_t steps);
-/// Around the message of a field: a GraphDef or a Summary.
+/// Wraps `message`, an encoded GraphDef or Summary, as field number `field`.
 std::string holding(int field, int64_t step, std::string_view message);
 constexpr int kGraph = 4, kSummary = 5;
 }  // namespace event
 
-/// What a directory has before the run writes to it.
+/// The event files that a directory contains before the run writes to it.
 struct EventFiles {
-  std::vector<fs::path> earlier;      // which the new file replaces
-  std::vector<fs::path> temporaries;  // of a run that was killed: TensorBoard would read them
-  std::string kept;                   // the first bytes of the new file; empty: a fresh one
-  fs::path path;                      // of the new file
+  std::vector<fs::path> earlier;      // files that the new file replaces
+  std::vector<fs::path> temporaries;  // files of a killed run, which TensorBoard would read
+  std::string kept;  // the first bytes of the new file; empty if it starts without earlier events
+  fs::path path;     // the path of the new file
 };
 
-/// Looks and reads; writes nothing. RequestError where the directory of `--tensorboard` has events
-/// of another run, or cannot be one. `first`: the step that the run begins with.
+/// Lists and reads the event files; writes nothing. Throws RequestError if the directory of
+/// `--tensorboard` contains events of another run, or cannot be a directory. `first` is the first
+/// step of the run.
 EventFiles find_event_files(const RunRequest& request, int64_t first);
 
-/// Before the run writes anything: RequestError where the directory of `--tensorboard` has events
-/// of another run, or is among what the run writes. REQUIRES: it is given.
+/// Called before the run writes anything: throws RequestError if the directory of `--tensorboard`
+/// contains events of another run, or is one that the run writes to. REQUIRES: `--tensorboard` is
+/// given.
 void check_events(const RunRequest& request, int64_t first);
 
-/// One event file, which grows as the run goes. A resumed run replaces it by a copy that ends at
-/// the checkpoint, and continues that: a reader sees each event once. Used by one thread at a time.
+/// An event file that grows during the run. A resumed run replaces the file with a copy that ends
+/// at the checkpoint and continues the copy, so that a reader sees each event once. Only one thread
+/// may use it at a time.
 class TensorBoard {
  public:
-  /// Makes the file; `jobs`: of the graph, the one that runs first.
+  /// Creates the file. `jobs` are the jobs of the graph; the main job is first.
   TensorBoard(const RunRequest& request, int64_t first, const std::vector<const plan::Job*>& jobs);
 
   void add(const plan::Metrics& metrics);
@@ -58,17 +62,17 @@ class TensorBoard {
   void add(const plan::CalledMetrics& metrics);
   void add_followed(const plan::ReducedMetrics& metrics);
   void add(const std::string& job, const io::Histogram& histogram);
-  /// Before the checkpoint after `steps` steps is written: all events so far are of these steps.
-  /// Returns when they are on the disk.
+  /// Called before the checkpoint after `steps` steps is written: all events so far belong to these
+  /// steps. Returns when they are on the disk.
   void mark_checkpoint(int64_t steps) {
     file_->append(event::checkpoint(steps));
     file_->sync();
   }
 
   uint64_t bytes() const { return file_->bytes(); }
-  /// Cuts the file to its first `bytes` bytes.
+  /// Truncates the file to its first `bytes` bytes.
   void cut(uint64_t bytes) { file_->cut(bytes); }
-  /// After the last event. RunError where the system could not keep what was written.
+  /// Called after the last event. Throws RunError if the system could not store what was written.
   void close() { file_->close(); }
 
  private:
@@ -78,20 +82,21 @@ class TensorBoard {
   std::optional<io::RecordFile> file_;
 };
 
-/// metrics.jsonl: a line for every logged step and every reduced number.
+/// The file metrics.jsonl, with a line for each logged step and each reduced number.
 class MetricsLog : public io::LineLog {
  public:
-  /// As of LineLog; `tensorboard` gets each row, too. It may be null, and outlives this.
+  /// `path` and `rows` are those of LineLog. `tensorboard` receives each row, too. It may be null
+  /// and must outlive this object.
   MetricsLog(const fs::path& path, int64_t rows, TensorBoard* tensorboard = nullptr)
       : LineLog(path, rows), tensorboard_(tensorboard) {}
 
-  /// A line, of any kind that plan::to_json_line writes.
+  /// Appends a line of any type that plan::to_json_line writes.
   template <class Metrics>
   void append(const Metrics& metrics) {
     write(plan::to_json_line(metrics));
     if (tensorboard_) tensorboard_->add(metrics);
   }
-  /// A value that the run follows: a print sink may have written it, too.
+  /// Appends a value that the run follows. A print sink may have appended the same value.
   void append_followed(const plan::ReducedMetrics& metrics) {
     write(plan::to_json_line(metrics));
     if (tensorboard_) tensorboard_->add_followed(metrics);

@@ -1,4 +1,4 @@
-// Hashes of data files.
+// Hashes data files.
 #include "runtime/exec/input/input_pipeline.h"
 
 #include <fmt/format.h>
@@ -20,7 +20,7 @@ constexpr int64_t kSecond = 1'000'000'000;
 
 int64_t nanoseconds(const timespec& time) { return time.tv_sec * kSecond + time.tv_nsec; }
 
-/// Where the jobs' data are, by name: files, streams and pipes.
+/// Returns the paths of the jobs' data by name: files, streams and pipes.
 std::map<std::string, fs::path> all_paths(const RunRequest& request) {
   std::map<std::string, fs::path> paths;
   const auto add = [&paths](const std::string& name, const plan::InputSource& source,
@@ -60,7 +60,7 @@ std::string file_identity(const fs::path& path) {
 }
 
 std::optional<plan::FileStamp> stamp_of(const fs::path& path) {
-  constexpr int64_t kSettled = 2 * kSecond;  // the coarsest times that file systems keep
+  constexpr int64_t kSettled = 2 * kSecond;  // the coarsest resolution of file times, doubled
   struct stat status {};
   timespec now{};
   if (::stat(path.c_str(), &status) != 0 || ::clock_gettime(CLOCK_REALTIME, &now) != 0) return {};
@@ -72,12 +72,12 @@ std::optional<plan::FileStamp> stamp_of(const fs::path& path) {
 
 DataFiles hash_data(const RunRequest& request, const DataFiles& known) {
   DataFiles files;
-  std::map<fs::path, DataFile> done;  // several columns may be in one file
+  std::map<fs::path, DataFile> done;  // several columns may be in the same file
   for (const auto& [name, path] : data_paths(request)) {
     const auto [at, fresh] = done.try_emplace(path);
     DataFile& file = at->second;
     if (fresh) {
-      file = {path, {}, stamp_of(path)};  // before it is read: a later change shows
+      file = {path, {}, stamp_of(path)};  // taken before reading, to detect later changes
       const auto before = known.find(name);
       const bool unchanged =
           before != known.end() && file.stamp && file.stamp == before->second.stamp;

@@ -35,7 +35,8 @@ class ColumnSource : public Source {
   DType dtype_;
 };
 
-/// Rank 0 reads the stream and passes it on as part of the call.
+/// The placeholder for a stream on ranks other than 0. Rank 0 reads the stream and sends it as part
+/// of the call.
 class StreamElsewhere : public Source {
  public:
   bool fill(const Reading&, std::span<std::byte>) override { return true; }
@@ -77,7 +78,7 @@ const plan::Input* find_input(const plan::Job& job, std::string_view name) {
   return found == job.inputs.end() ? nullptr : &*found;
 }
 
-/// The index of the first element that is not in the range, and the element.
+/// Returns the first element that is outside the range, with its index.
 std::optional<std::pair<int64_t, int64_t>> first_outside(const std::pair<int64_t, int64_t>& range,
                                                          DType dtype,
                                                          std::span<const std::byte> values) {
@@ -199,8 +200,8 @@ void InputPipeline::agree_on_length() {
   }
 }
 
-/// Only an integer can turn out not to fit: floats take what the files hold, whose lengths are
-/// checked.
+/// Checks all integers, the only values that can fail to fit: floats accept everything that files
+/// contain, and lengths are checked elsewhere.
 void InputPipeline::read_integers_once() {
   std::vector<std::byte> scratch;
   for (Channel& channel : channels_) {
@@ -235,7 +236,8 @@ void InputPipeline::check_range(const Channel& channel, std::span<const std::byt
                  "correct the data, or the `range` of the input");
 }
 
-/// Files of floats are read whole here: what a layer makes of NaN need not show it.
+/// Reads whole files of floats to find values that are not finite, because the effect of NaN on a
+/// layer may not be visible.
 void InputPipeline::look_for_nonfinite(const fs::path& root) {
   for (const auto& dataset : datasets_) {
     const auto planned = std::ranges::find(job_.datasets, dataset->name(), &plan::Dataset::name);
@@ -302,7 +304,7 @@ int64_t InputPipeline::data_row(int64_t step, int64_t row) const {
   const Position position = step_index_.at(step);
   const int64_t at = position.row + std::min(row, position.rows - 1);
   if (order_.empty()) return at;
-  std::vector<int64_t> order(order_.size());  // `order_` may be another epoch's by now
+  std::vector<int64_t> order(order_.size());  // a copy: `order_` may be that of another epoch
   draw_order(position.epoch, order.data());
   return order[static_cast<size_t>(at)];
 }
@@ -320,7 +322,7 @@ void InputPipeline::find_rows(const Position& position) {
     ordered_epoch_ = position.epoch;
   }
   for (int64_t i = 0; i < batch_; ++i) {
-    // An incomplete batch repeats its last row: a real one, so that no label is out of range.
+    // An incomplete batch repeats its last real row, so that no label is out of range.
     const int64_t row = position.row + std::min(i, position.rows - 1);
     rows_[static_cast<size_t>(i)] = order_.empty() ? row : order_[static_cast<size_t>(row)];
   }
@@ -342,7 +344,8 @@ bool InputPipeline::fill(Program& program, int64_t step, size_t slot,
   return true;
 }
 
-/// Fills a stream as one of several, whose programs may depend on each other or be one.
+/// Fills a stream that is one of several. The programs that write them may depend on each other or
+/// be the same program.
 bool InputPipeline::fill_in_step(Channel& channel, const Reading& reading,
                                  std::span<std::byte> out) const {
   if (!channel.source->is_seen_reading()) return fill(channel, reading, out);
@@ -361,8 +364,9 @@ bool InputPipeline::fill_in_step(Channel& channel, const Reading& reading,
   return false;
 }
 
-/// A program that died before it opened all of its pipes will never write to the others. Whether
-/// `waiting` still has no writer is asked last: one that came meanwhile may have written to it.
+/// Throws RunError if another stream ended before its first record: a program that ended before it
+/// opened all of its pipes never writes to the remaining ones. The last check is whether `waiting`
+/// still has no writer, because a writer that has opened it meanwhile may have written to it.
 void InputPipeline::require_writers(const Channel& waiting) const {
   for (const Channel& channel : channels_) {
     const std::optional<StreamState> other = channel.source->stream();
@@ -386,7 +390,7 @@ void InputPipeline::require_end_of_all(const Channel& ended, int64_t step) const
   }
 }
 
-/// How far the other streams are, for a message.
+/// Describes the progress of the other streams, for a message.
 std::string InputPipeline::other_streams(const Channel& channel) const {
   std::string text;
   for (const Channel& one : channels_)

@@ -1,6 +1,6 @@
-// What fills the inputs of each call: datasets in batches, arrays, generators. All that can be
-// refused of them is refused when it is made. The data files of a run, hashed: a resumed run
-// continues with the same data.
+// Fills the inputs of each call from datasets in batches, arrays and generators. The constructor
+// detects all errors that can be detected before the first step. Also hashes the data files of a
+// run, because a resumed run must continue with the same data.
 #pragma once
 
 #include <functional>
@@ -22,76 +22,79 @@
 
 namespace flow::exec {
 
-/// A data file and what is in it.
+/// A data file and the digest of its contents.
 struct DataFile {
   fs::path path;
-  std::string digest;                    // ContentDigest's, of the whole file
-  std::optional<plan::FileStamp> stamp;  // where the file cannot change without changing it
+  std::string digest;                    // a ContentDigest of the whole file
+  std::optional<plan::FileStamp> stamp;  // set if a change of the file must change the stamp
 };
 
-/// By column ("digits.labels") or input; those of called jobs begin with "JOB:".
+/// The data files by column ("digits.labels") or input. Names for called jobs begin with "JOB:".
 using DataFiles = std::map<std::string, DataFile>;
 
-/// The files that the request's jobs read, by the same names. Streams and pipes are left out.
+/// Returns the files that the request's jobs read, by the same names. Streams and pipes are
+/// omitted.
 std::map<std::string, fs::path> data_paths(const RunRequest& request);
 
-/// Hashes them. A file that has a stamp in `known` is not read: it still holds what `known` says.
-/// RunError where a file cannot be read.
+/// Hashes the data files. A file whose stamp is in `known` is not read, because its contents have
+/// not changed. Throws RunError if a file cannot be read.
 DataFiles hash_data(const RunRequest& request, const DataFiles& known);
 
-/// Size, inode and times of a file. Nothing where it changed within the last two seconds: the next
-/// change might leave the same times.
+/// Returns the size, inode and times of a file. Returns nothing if the file changed within the last
+/// two seconds, because the next change might leave the same times.
 std::optional<plan::FileStamp> stamp_of(const fs::path& path);
 
-/// Processes that get the same text read the same file, whatever their paths, mounts and containers
-/// are: it names the host, its boot, the device, the inode, and what changes with the contents.
-/// Empty where the system does not say.
+/// Returns a text that identifies a file. Processes that get the same text read the same file,
+/// regardless of paths, mounts and containers: it contains the host, its boot, the device, the
+/// inode, and attributes that change with the contents. Empty if the system does not provide them.
 std::string file_identity(const fs::path& path);
 
-/// Has the job an input of that name?
+/// Returns true if the job has an input of this name.
 bool has_input(const plan::Job& job, std::string_view name);
-/// And one that has to be given?
+/// Returns true if the job has an input of this name whose value must be given.
 bool wants_input(const plan::Job& job, std::string_view name);
 
-/// What one of several ranks reads of each batch.
+/// The part of each batch that one of several ranks reads.
 struct BatchShare {
   int rank = 0, ranks = 1;
-  std::vector<std::string> streamed = {};  // inputs that another rank reads for all
-  bool checks = true;                      // does this rank look at all values first?
+  std::vector<std::string> streamed = {};  // inputs that another rank reads for all ranks
+  bool checks = true;                      // whether this rank checks all values first
 };
 
 class InputPipeline {
  public:
-  /// Opens everything; `given` is what `--input` says: names and texts. RequestError where a source
-  /// does not fit the job, RunError where data are missing or damaged; both name the place. `draws`
-  /// begins the names of what is drawn at random.
+  /// Opens all sources. `given` contains the names and texts of `--input` flags. Throws
+  /// RequestError if a source does not fit the job, RunError if data are missing or damaged; both
+  /// name the place. `draws` is a prefix for the names of random draws.
   InputPipeline(const plan::Job& job, const fs::path& root,
                 const std::vector<std::pair<std::string, std::string>>& given,
                 std::string draws = "", BatchShare share = {}, Misreading misread = {});
 
   const StepIndex& step_index() const { return step_index_; }
-  /// Steps until a sliced array ends, where there is one.
+  /// The number of steps until a sliced array ends, if there is one.
   std::optional<int64_t> slices() const { return slices_; }
-  /// A line for each column or file that holds NaN or infinity: file, how many, and the first row.
+  /// A line for each column or file that contains NaN or infinity, with the file, the number of
+  /// these values, and the first row.
   const std::vector<std::string>& remarks() const { return remarks_; }
-  /// The same of streams as they are read: what is new. Called from one thread after the start.
+  /// Returns new remarks about streams, which are found as the streams are read. Called from one
+  /// thread after the start.
   std::vector<std::string> remarks_of_streams();
-  /// The inputs that are columns of datasets.
+  /// Returns the inputs that are columns of datasets.
   std::vector<ColumnInput> columns() const;
-  /// Row `row` of this step's batch as users find it: in the file that `input` is read from, "row
-  /// 12 of data/labels.npy", else in the dataset, "row 2 of the data". REQUIRES: it reads a
-  /// dataset.
+  /// Describes row `row` of this step's batch by its position in the data: in the file of `input`,
+  /// "row 12 of data/labels.npy", otherwise in the dataset, "row 2 of the data". REQUIRES: the job
+  /// reads a dataset.
   std::string row_text(const std::string& input, int64_t step, int64_t row) const;
-  /// False when every step gets the same inputs: `prime` is all there is to do.
+  /// Returns false if every step gets the same inputs, so that `prime` is sufficient.
   bool varies() const;
-  /// Does the maker of an input see it read, at the other end of a pipe? Only reading it tells
-  /// where it ends.
+  /// Returns true if an input comes from a pipe, whose writer can see when it is read. The end of
+  /// such an input is known only when it is read.
   bool is_seen_reading() const;
-  /// Fills what never changes. Before the first step, once for each slot.
+  /// Fills the inputs that never change. Called before the first step, once for each slot.
   void prime(Program& program, size_t slot);
-  /// Fills what varies for this step, of datasets this rank's rows; false where all streams have
-  /// ended, or `give_up` said so to one who waits for it. Allocates nothing from the second call
-  /// on. RunError where a stream ends before another one.
+  /// Fills the inputs that vary for this step; of datasets, only this rank's rows. Returns false if
+  /// all streams have ended, or if `give_up` returned true while an input waited. Allocates nothing
+  /// from the second call on. Throws RunError if a stream ends before another one.
   bool fill(Program& program, int64_t step, size_t slot, const std::function<bool()>& give_up = {});
 
  private:
@@ -99,9 +102,9 @@ class InputPipeline {
     plan::TensorId tensor;
     InputSpec spec;
     std::unique_ptr<Source> source;
-    io::ColumnReader* column = nullptr;                     // of a dataset, if it is one
-    std::optional<std::pair<int64_t, int64_t>> range = {};  // of its values, if they are checked
-    bool noted = false;                                     // in a remark
+    io::ColumnReader* column = nullptr;                     // set for a column of a dataset
+    std::optional<std::pair<int64_t, int64_t>> range = {};  // set if its values are checked
+    bool noted = false;                                     // a remark was made
   };
   void add(const plan::Input& input, const plan::InputSource& source, const std::string& where,
            const fs::path& root);
@@ -115,7 +118,7 @@ class InputPipeline {
   void require_end_of_all(const Channel& ended, int64_t step) const;
   std::string other_streams(const Channel& channel) const;
   void read_integers_once();
-  /// RunError where a value is not in the channel's range; `step`: of the values.
+  /// Throws RunError if a value is outside the channel's range. `step` is the step of the values.
   void check_range(const Channel& channel, std::span<const std::byte> values, int64_t step) const;
   void look_for_nonfinite(const fs::path& root);
   void note_nonfinite_sources();
@@ -128,15 +131,15 @@ class InputPipeline {
   const std::string draws_;
   const BatchShare share_;
   const Misreading misread_;
-  std::vector<std::unique_ptr<io::Dataset>> datasets_;  // those that are read, in order of use
+  std::vector<std::unique_ptr<io::Dataset>> datasets_;  // in the order of use
   std::vector<Channel> channels_;
   StepIndex step_index_;
-  int64_t batch_ = 0;  // 0 until a dataset is read
+  int64_t batch_ = 0;  // 0 if no dataset is read
   std::optional<int64_t> slices_;
   std::vector<std::string> remarks_;
-  std::vector<int64_t> order_;  // of a shuffled epoch's rows
+  std::vector<int64_t> order_;  // the row order of a shuffled epoch
   int64_t ordered_epoch_ = -1;
-  std::vector<int64_t> rows_;  // of the batch being filled
+  std::vector<int64_t> rows_;  // the rows of the batch that is being filled
 };
 
 }  // namespace flow::exec

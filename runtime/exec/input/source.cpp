@@ -1,5 +1,6 @@
-// Arithmetic of epochs and batches. Inputs made from the seed and the step, those that are the same
-// each step, and those read from an .npy: whole, or a slice a step.
+// The arithmetic of epochs and batches. Also the inputs that are made from the seed and the step,
+// those that are the same in each step, and those that are read from an .npy file, either whole or
+// one slice per step.
 #include "runtime/exec/input/source.h"
 
 #include <fmt/format.h>
@@ -25,7 +26,7 @@ namespace {
 
 namespace generators = plan::generators;
 
-/// Values that are drawn anew in each step.
+/// Values that are drawn again in each step.
 template <typename From>
 class RandomSource : public Source {
  public:
@@ -67,7 +68,7 @@ class RandomSource : public Source {
   std::vector<int64_t> integers_;
 };
 
-/// Makes the source of a generator.
+/// Makes the source of a generator, depending on its type.
 struct SourceMaker {
   const InputSpec& input;
   uint64_t seed;
@@ -117,7 +118,7 @@ class SlicedArray : public Source {
   SlicedArray(std::unique_ptr<io::ColumnReader> reader, DType dtype, fs::path path)
       : reader_(std::move(reader)), dtype_(dtype), path_(std::move(path)) {}
   bool fill(const Reading& reading, std::span<std::byte> out) override {
-    // A job that is called again and again begins anew where the array ends.
+    // A job that is called repeatedly starts again at the end of the array.
     const std::array<int64_t, 1> slice = {reading.step % reader_->rows()};
     reader_->read(slice, dtype_, out);
     return true;
@@ -139,7 +140,7 @@ std::string nonfinite_in(const Array& array, const fs::path& path) {
   if (!is_float(array.dtype())) return {};
   const int64_t count = io::count_nonfinite(array.dtype(), false, array.bytes());
   if (count == 0) return {};
-  const std::string first = *first_nonfinite(array.view());  // "nan at [3, 0]"
+  const std::string first = *first_nonfinite(array.view());  // for example "nan at [3, 0]"
   return io::nonfinite_text(count, path, first.substr(first.find(' ') + 1));
 }
 
@@ -152,7 +153,7 @@ Shape shape_of_file(const fs::path& path, const InputSpec& input) {
   }
 }
 
-/// A column whose rows are the slices.
+/// Opens a column whose rows are the slices of the array.
 std::unique_ptr<io::ColumnReader> open_slices(const fs::path& path, const InputSpec& input) {
   plan::Column column;
   column.name = input.name;

@@ -1,5 +1,5 @@
-// Where an input's values come from, step by step, and where in its data a step reads: a pure
-// function of the step, so that no stage has to tell another.
+// The sources of an input's values, and the position in the data that a step reads. The position
+// depends only on the step, so that the stages of a run need not exchange it.
 #pragma once
 
 #include <cstdint>
@@ -19,31 +19,31 @@ namespace flow::exec {
 
 struct Position {
   int64_t epoch = 0;
-  int64_t row = 0;             // of the epoch, the first of the batch
-  int64_t rows = 0;            // real rows in the batch; 0 where no dataset is read
-  bool last_of_epoch = false;  // never where no dataset is read
+  int64_t row = 0;             // the first row of the batch, counted in the epoch
+  int64_t rows = 0;            // real rows in the batch; 0 if no dataset is read
+  bool last_of_epoch = false;  // false if no dataset is read
 };
 
-/// How the rows of a dataset are cut into steps.
+/// The division of a dataset's rows into steps.
 class StepIndex {
  public:
-  /// No dataset: everything is epoch 0.
+  /// Makes an index without a dataset: all steps are in epoch 0.
   StepIndex() = default;
-  /// An incomplete last batch is dropped, or else is a batch with fewer real rows.
-  /// REQUIRES: rows >= 0, batch > 0.
+  /// An incomplete last batch is dropped if `drop_incomplete`; otherwise it is a batch with fewer
+  /// real rows. REQUIRES: rows >= 0, batch > 0.
   StepIndex(int64_t rows, int64_t batch, bool drop_incomplete);
 
   bool has_rows() const { return batch_ > 0; }
   int64_t rows() const { return rows_; }
   int64_t batch() const { return batch_; }
   int64_t steps_per_epoch() const { return steps_per_epoch_; }
-  /// Rows of the incomplete last batch; 0: there is none.
+  /// The number of rows in the incomplete last batch, or 0 if all batches are complete.
   int64_t incomplete_rows() const { return batch_ > 0 ? rows_ % batch_ : 0; }
-  /// True when a call computes on more rows than are real.
+  /// Returns true if a call may compute on more rows than are real.
   bool pads() const { return !drop_incomplete_ && incomplete_rows() != 0; }
-  /// REQUIRES: steps_per_epoch() > 0 where has_rows().
+  /// REQUIRES: steps_per_epoch() > 0 if has_rows().
   Position at(int64_t step) const;
-  /// Epochs that are complete after `steps` steps.
+  /// Returns the number of epochs that are complete after `steps` steps.
   int64_t epochs_after(int64_t steps) const;
 
  private:
@@ -51,100 +51,104 @@ class StepIndex {
   bool drop_incomplete_ = true;
 };
 
-/// The steps of `epochs` epochs, or the largest number where that overflows.
+/// Returns the number of steps in `epochs` epochs, or the largest int64_t on overflow.
 int64_t steps_of_epochs(int64_t epochs, int64_t steps_per_epoch);
 
-/// A number of steps, or of epochs: the other is 0.
+/// A number of steps or of epochs; the other number is 0.
 struct Period {
   int64_t steps = 0, epochs = 0;
 
-  /// How many of them are complete after `after` steps.
+  /// Returns the number of periods that are complete after `after` steps.
   int64_t count(const StepIndex& index, int64_t after) const;
   bool ends_at(const StepIndex& index, int64_t after) const {
     return after > 0 && count(index, after) > count(index, after - 1);
   }
-  /// The next number of steps, more than `after`, at which one ends; the largest number for never.
+  /// Returns the next number of steps, greater than `after`, at which a period ends, or the largest
+  /// int64_t if there is none.
   int64_t next_end(const StepIndex& index, int64_t after) const;
 };
 
-/// An input as messages name it and as its values must be.
+/// The name of an input in messages, and the required type of its values.
 struct InputSpec {
   std::string name;
   DType dtype = DType::kFloat32;
   Shape shape;
-  std::string where;  // of what says where it comes from: a job-file line or `--input x`
+  std::string where;  // the origin of its source: a line of the job file, or `--input x`
 
   size_t bytes() const { return bytes_of(shape, dtype); }
 };
 
-/// What a step reads of a source.
+/// The values that a step reads from a source.
 struct Reading {
   int64_t step = 0;
-  std::span<const int64_t> rows = {};              // of the datasets, one for each row of the batch
-  const std::function<bool()>* give_up = nullptr;  // asked by who waits: does the run wait too?
+  std::span<const int64_t> rows = {};  // rows of the datasets, one for each row of the batch
+  const std::function<bool()>* give_up = nullptr;  // returns true if the run no longer waits
 };
 
-/// Where a stream is.
+/// The progress of a stream.
 struct StreamState {
   std::string_view path;
-  int64_t records = 0;        // read so far
-  bool awaits_writer = true;  // no program has opened it for writing yet, as far as one can tell
-  bool has_more = false;      // bytes that are not read yet
-  bool ended = false;         // nothing more will come
+  int64_t records = 0;        // the number of records read so far
+  bool awaits_writer = true;  // no program is known to have opened it for writing yet
+  bool has_more = false;      // there are bytes that were not read yet
+  bool ended = false;         // no more bytes will come
 };
 
-/// A stream that ended where it should not.
+/// Thrown if a stream ends at the wrong place.
 class StreamEnded : public RunError {
  public:
   using RunError::RunError;
 };
 
-/// What gives an input its values, steps in their order. They may be filled ahead, unless their
-/// maker sees it.
+/// A source of an input's values, in the order of steps. They may be filled ahead, unless their
+/// writer can see it.
 class Source {
  public:
   virtual ~Source() = default;
-  /// Of a stream, before something is read of this or another one: a program that opens several
-  /// pipes waits in each `open` for their reader. Does nothing the second time.
+  /// Opens a stream. Called before anything is read from this or another stream, because a program
+  /// that opens several pipes waits in each `open` for their reader. Does nothing the second time.
   virtual void open() {}
   virtual std::optional<StreamState> stream() const { return std::nullopt; }
-  /// Writes the input's value; false at the end of a stream, or when the run gives up. Allocates
-  /// nothing from the second call on.
+  /// Writes the input's value. Returns false at the end of a stream, or if the run gives up.
+  /// Allocates nothing from the second call on.
   virtual bool fill(const Reading& reading, std::span<std::byte> out) = 0;
-  /// False when every step gets the same value.
+  /// Returns false if every step gets the same value.
   virtual bool varies() const { return true; }
-  /// Does whoever makes the values see them read, at the other end of a pipe? Only reading then
-  /// tells where they end.
+  /// Returns true if the values come from a pipe, whose writer can see when they are read. The end
+  /// of the values is then known only when they are read.
   virtual bool is_seen_reading() const { return false; }
-  /// What is NaN or infinite in a file: "1 value is NaN or infinite in x.npy, first in row 8"; of a
-  /// stream, as far as it is read, on any thread. Empty where there is none.
+  /// Describes the values of a file that are NaN or infinite: "1 value is NaN or infinite in x.npy,
+  /// first in row 8". For a stream, describes the values read so far; any thread may call it. Empty
+  /// if there are none.
   virtual std::string nonfinite() { return {}; }
-  /// Of a sliced array: how many steps it lasts.
+  /// For a sliced array, returns the number of steps that it lasts.
   virtual std::optional<int64_t> slices() const { return std::nullopt; }
 };
 
-/// The same value each step. `nonfinite`: see Source.
+/// Makes a source with the same value in each step. `nonfinite` is returned by Source::nonfinite.
 std::unique_ptr<Source> make_fixed_source(Array value, std::string nonfinite = {});
 
-/// Draws named by the input, constants, iota. RequestError where the numbers make no sense or do
-/// not fit the dtype.
+/// Makes a source of random draws named after the input, of constants or of iota. Throws
+/// RequestError if the numbers are invalid or do not fit the dtype.
 std::unique_ptr<Source> make_generator(const plan::FromGenerator& from, const InputSpec& input,
                                        uint64_t seed);
 
-/// An .npy: the array itself each step where its shape is the input's, else a slice a step of one
-/// with one more leading axis. RequestError with both shapes where neither holds, RunError where it
-/// cannot be read.
+/// Makes a source from an .npy file. If the array has the input's shape, each step gets the whole
+/// array; if it has one more leading axis, each step gets a slice. Otherwise throws RequestError
+/// with both shapes. Throws RunError if the file cannot be read.
 std::unique_ptr<Source> make_array_source(const fs::path& path, const InputSpec& input);
 
-/// Is there a pipe at `path`, or is it the path of a descriptor?
+/// Returns true if `path` is a pipe or the path of a descriptor.
 bool is_stream(const fs::path& path);
 
-/// .npy records of the input's shape, one after another. StreamEnded where one is truncated or the
-/// first is missing, RunError where one is no .npy, RequestError where its shape is another.
+/// Makes a source from a stream of .npy records of the input's shape. Throws StreamEnded if a
+/// record is truncated or the first one is missing, RunError if a record is not in .npy format,
+/// RequestError if it has another shape.
 std::unique_ptr<Source> make_stream_source(const fs::path& path, const InputSpec& input);
 
-/// What `--input` gives: "@x.npy" (relative to the working directory), "random_uniform:-1:1",
-/// "random_normal:0:1", "random_int:0:10", "constant:0.5", "iota". RequestError for another text.
+/// Parses the value of `--input`: "@x.npy" (relative to the working directory),
+/// "random_uniform:-1:1", "random_normal:0:1", "random_int:0:10", "constant:0.5", "iota". Throws
+/// RequestError for any other text.
 plan::InputSource parse_input_source(const std::string& name, const std::string& text);
 
 }  // namespace flow::exec

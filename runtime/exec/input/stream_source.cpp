@@ -1,4 +1,4 @@
-// Inputs read from a pipe: .npy records one after another, one a step.
+// Inputs that are read from a pipe, one .npy record in each step.
 #include <fcntl.h>
 #include <fmt/format.h>
 #include <poll.h>
@@ -25,7 +25,8 @@ namespace flow::exec {
 
 namespace {
 
-/// A named pipe is there before its writer; a descriptor's writer was there before us.
+/// Returns true for a named pipe, which may not have a writer yet. A descriptor had its writer
+/// before this process started.
 bool is_named_pipe(const fs::path& path) {
   struct stat status {};
   return ::stat(path.c_str(), &status) == 0 && S_ISFIFO(status.st_mode);
@@ -56,7 +57,7 @@ class StreamSource : public Source {
   }
   bool fill(const Reading& reading, std::span<std::byte> out) override {
     give_up_ = reading.give_up;
-    // A resumed run passes over what the steps before it read.
+    // A resumed run skips the records that earlier steps read.
     for (; next_ <= reading.step; ++next_)
       if (!read_record(out)) return false;
     return true;
@@ -65,7 +66,8 @@ class StreamSource : public Source {
   std::string nonfinite() override { return found_.load() ? nonfinite_ : ""; }
 
  private:
-  /// Reads until `into` is full or the stream ends; fewer bytes also where the run gives up.
+  /// Reads until `into` is full or the stream ends. Returns the number of bytes, which is also
+  /// smaller if the run gives up.
   size_t read(std::span<std::byte> into) {
     size_t done = 0;
     while (done < into.size()) {
@@ -86,7 +88,8 @@ class StreamSource : public Source {
     return done;
   }
 
-  /// For data, an end, or a while; false where the run waits no longer.
+  /// Waits a short time for data or the end of the stream. Returns false if the run no longer
+  /// waits.
   bool wait() {
     constexpr int kMilliseconds = 50;
     pollfd waiting{descriptor_.get(), POLLIN, 0};
@@ -109,7 +112,8 @@ class StreamSource : public Source {
     return true;
   }
 
-  /// The magic, the length, the text; false where the stream ends before it.
+  /// Reads the magic, the length and the text of a header. Returns false if the stream ends before
+  /// it.
   bool read_header() {
     constexpr size_t kMagic = 8, kLongest = 1 << 20;
     header_.resize(kMagic);
@@ -134,7 +138,8 @@ class StreamSource : public Source {
     return read(std::span(header_).subspan(kMagic + width)) == length || truncated();
   }
 
-  /// What prints to the pipe beside its records is the usual mistake.
+  /// Checks that a record begins here. The usual mistake is a program that also prints other text
+  /// to the pipe.
   void require_record(std::span<const std::byte> begin) const {
     try {
       io::require_npy_magic(begin, fmt::format("{}: record {}", name_, next_));
@@ -145,7 +150,7 @@ class StreamSource : public Source {
     }
   }
 
-  /// False where the run gave up; an error where the stream ended.
+  /// Returns false if the run gave up. Throws an error if the stream ended.
   bool truncated() const {
     if (gave_up_) return false;
     throw StreamEnded(fmt::format("{} ends inside record {}", name_, next_));
@@ -159,7 +164,7 @@ class StreamSource : public Source {
   }
 
   void convert(const io::NpyHeader& header, std::span<std::byte> out) {
-    // What reorder() has made is in this machine's byte order.
+    // The output of reorder() is in this machine's byte order.
     const bool reordered = header.fortran_order || header.narrow != io::Narrow::kNo;
     const bool big_endian = header.big_endian && !reordered;
     if (!converter_ || header.dtype != dtype_ || big_endian != big_endian_) {
@@ -175,7 +180,7 @@ class StreamSource : public Source {
                                  name_of(input_.dtype)));
   }
 
-  /// Keeps what the first record with such values is.
+  /// Stores a description of the first record with values that are not finite.
   void note_nonfinite() {
     if (!is_float(dtype_) || found_.load()) return;
     const int64_t count = io::count_nonfinite(dtype_, big_endian_, data_);
@@ -188,15 +193,15 @@ class StreamSource : public Source {
   const InputSpec input_;
   const std::string name_;
   Descriptor descriptor_;
-  bool awaits_writer_;  // nobody has opened the pipe for writing yet, as far as one can tell
+  bool awaits_writer_;  // no program is known to have opened the pipe for writing yet
   bool gave_up_ = false;
   const std::function<bool()>* give_up_ = nullptr;
-  int64_t next_ = 0;  // the record to be read
+  int64_t next_ = 0;  // the number of the next record
   std::vector<std::byte> header_, data_;
   std::optional<io::RowConverter> converter_;
   DType dtype_ = DType::kFloat32;
   bool big_endian_ = false;
-  std::string nonfinite_;  // not changed once it is found
+  std::string nonfinite_;  // not changed after it is set
   std::atomic<bool> found_ = false;
 };
 

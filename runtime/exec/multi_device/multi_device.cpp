@@ -1,5 +1,5 @@
-// The backend of jobs on two devices: a program for each part of a job, whose segments are launched
-// in turn.
+// The backend of jobs on two devices: makes a program for each part of a job and launches their
+// segments in turn.
 #include "runtime/exec/multi_device/multi_device.h"
 
 #include <fmt/format.h>
@@ -20,15 +20,15 @@ namespace {
 using plan::DeviceKind;
 using plan::TensorId;
 
-constexpr size_t kAlignment = 256;  // bytes, as devices like it
+constexpr size_t kAlignment = 256;  // bytes; suitable for both devices
 
 size_t aligned(size_t bytes) { return round_up(bytes, kAlignment); }
 
-/// A job function on two devices: a program for each part of it, whose segments are launched in
+/// A job function on two devices: contains a program for each part, and launches their segments in
 /// turn.
 class MultiDeviceProgram : public Program {
  public:
-  /// `memory`: bytes_of the transfers.
+  /// `memory` has bytes_of(split.transfers) bytes.
   MultiDeviceProgram(const plan::Job& job, Split split, HostMemory memory)
       : split_(std::move(split)),
         transferred_bytes_(bytes_of(split_.transfers)),
@@ -38,14 +38,14 @@ class MultiDeviceProgram : public Program {
     for (const plan::Tensor& tensor : job.tensors) homes_.push_back(job.device_of(tensor));
   }
 
-  /// The host memory that transfers need: each has its own.
+  /// Returns the bytes of host memory for the transfers. Each transfer has a separate block.
   static size_t bytes_of(const std::vector<Transfer>& transfers) {
     size_t bytes = 0;
     for (const Transfer& transfer : transfers) bytes += aligned(transfer.bytes);
     return bytes;
   }
 
-  // To be called in this order, for each device that has a part.
+  // The following functions are called in this order, for each device that has a part.
   const std::vector<DeviceKind>& devices() const { return devices_; }
   const Part& part(DeviceKind device) const { return split_.parts[index_of(device)]; }
   PrepareOptions options_for(DeviceKind device, const PrepareOptions& options) const {
@@ -53,7 +53,7 @@ class MultiDeviceProgram : public Program {
     const auto is_elsewhere = [&](TensorId id) { return homes_[id.index()] != device; };
     for (TensorId& id : made.deliverables)
       if (is_elsewhere(id)) id = TensorId();
-    // Rows are numbered for one device, which then keeps all of them.
+    // Row indices are passed to one device only, which then must keep all columns.
     if (std::ranges::any_of(made.columns, is_elsewhere, &ColumnInput::input)) made.columns.clear();
     made.variable_sources.clear();
     for (const VariableSource& source : options.variable_sources) {
@@ -155,7 +155,8 @@ class MultiDeviceProgram : public Program {
 
   std::vector<TimedStep> timed_steps() const override { return timed_steps_; }
 
-  /// In the order of turns. What two devices do at once is counted where it ends later.
+  /// Returns the times in the order of turns. Time that overlaps with the other device is counted
+  /// for the step that ends later.
   std::span<const int64_t> step_times(size_t output_slot) const override {
     std::vector<int64_t>& times = times_[output_slot];
     const auto of_program = [&](DeviceKind device) {
@@ -173,19 +174,20 @@ class MultiDeviceProgram : public Program {
   }
 
  private:
-  /// What is timed: a step of a program, or waiting for what it passes on.
+  /// A timed item: a step of a program, or waiting for what a program sends.
   struct Timing {
     DeviceKind device;
-    std::optional<size_t> step;  // of that program's timed steps
+    std::optional<size_t> step;  // an index into that program's timed steps
   };
-  /// A fingerprint among those of a program.
+  /// A fingerprint in the list of a program.
   struct Taken {
     DeviceKind device;
     size_t at;
   };
 
   Program& program(DeviceKind device) const { return *programs_[index_of(device)]; }
-  /// Then the segments of a call are those of the job's loop.
+  /// Returns true if all steps run on one device. The segments of a call are then those of the
+  /// job's loop.
   bool is_on_one_device() const { return split_.turns.size() == 1; }
   Program& only() const { return program(split_.turns[0].device); }
   Program& home_of(TensorId tensor) const { return program(homes_[tensor.index()]); }
@@ -204,7 +206,7 @@ class MultiDeviceProgram : public Program {
     }
   }
 
-  /// In the order of the job; each program lists its own tensors in that order.
+  /// Lists the fingerprints in the order of the job. The list of each program has the same order.
   void plan_fingerprints(const plan::Job& job, size_t output_slots) {
     std::vector<std::optional<Taken>> taken(job.tensors.size());
     for (const DeviceKind device : devices_) {
@@ -222,7 +224,7 @@ class MultiDeviceProgram : public Program {
     fingerprints_.assign(output_slots, std::vector<Fingerprint>(taken_.size()));
   }
 
-  /// The steps of each turn, behind what it waits for.
+  /// Lists the timed items of each turn: the wait comes first, then the steps.
   void plan_timing(size_t output_slots) {
     std::array<std::vector<TimedStep>, kDeviceKinds> steps;
     for (const DeviceKind device : devices_)
@@ -246,19 +248,19 @@ class MultiDeviceProgram : public Program {
   }
 
   Split split_;
-  std::vector<DeviceKind> devices_;  // that have a part
-  std::vector<DeviceKind> homes_;    // by tensor of the job
+  std::vector<DeviceKind> devices_;  // the devices that have a part
+  std::vector<DeviceKind> homes_;    // indexed by tensor of the job
   size_t transferred_bytes_;
   HostMemory memory_;
-  std::array<std::unique_ptr<Program>, kDeviceKinds> programs_;  // by DeviceKind
+  std::array<std::unique_ptr<Program>, kDeviceKinds> programs_;  // indexed by DeviceKind
   MemoryReport report_;
-  std::vector<TensorId> fingerprinted_;                         // where it takes them
-  std::vector<Taken> taken_;                                    // of each
-  mutable std::vector<std::vector<Fingerprint>> fingerprints_;  // by output slot
-  std::vector<TimedStep> timed_steps_;                          // where it profiles
-  std::vector<Timing> timings_;                                 // of each
-  std::vector<std::vector<int64_t>> awaited_;        // by output slot, by turn: when it began
-  mutable std::vector<std::vector<int64_t>> times_;  // by output slot, as step_times
+  std::vector<TensorId> fingerprinted_;  // empty if the programs take no fingerprints
+  std::vector<Taken> taken_;             // the fingerprint of each tensor in fingerprinted_
+  mutable std::vector<std::vector<Fingerprint>> fingerprints_;  // indexed by output slot
+  std::vector<TimedStep> timed_steps_;               // empty if the programs do not profile
+  std::vector<Timing> timings_;                      // indexed like timed_steps_
+  std::vector<std::vector<int64_t>> awaited_;        // when each turn began, by output slot
+  mutable std::vector<std::vector<int64_t>> times_;  // results of step_times, by output slot
 };
 
 class MultiDeviceBackend : public Backend {
@@ -291,7 +293,7 @@ class MultiDeviceBackend : public Backend {
  private:
   Backend& gpu() { return *backends_[index_of(DeviceKind::kGpu)]; }
 
-  /// "cuda:0 NVIDIA H100 and cpu"
+  /// Returns a text of both devices: "cuda:0 NVIDIA H100 and cpu".
   std::string both(std::string (Backend::*text)() const) const {
     return fmt::format("{} and {}", (*backends_[1].*text)(), (*backends_[0].*text)());
   }
@@ -301,7 +303,8 @@ class MultiDeviceBackend : public Backend {
     try {
       const size_t bytes = MultiDeviceProgram::bytes_of(transfers);
       HostMemory memory = host_memory(bytes);
-      // Kernels that are tried before the first call read it: indices, say, must be in range.
+      // Set to zero, because kernels that are tried before the first call read it, and indices, for
+      // example, must be in range.
       std::memset(memory.get(), 0, bytes);
       return memory;
     } catch (const RunError& error) {
@@ -309,7 +312,7 @@ class MultiDeviceBackend : public Backend {
     }
   }
 
-  std::array<std::unique_ptr<Backend>, kDeviceKinds> backends_;  // by DeviceKind
+  std::array<std::unique_ptr<Backend>, kDeviceKinds> backends_;  // indexed by DeviceKind
 };
 
 }  // namespace

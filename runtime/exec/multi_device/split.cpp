@@ -1,4 +1,5 @@
-// One walk over the steps, which gives each to its device, and both ends of a copy to both.
+// Splits a job in one pass over its steps: each step goes to its device, and a copy goes to both
+// devices.
 #include "runtime/exec/multi_device/multi_device.h"
 
 #include <algorithm>
@@ -37,7 +38,7 @@ class Splitter {
  private:
   Part& part(DeviceKind device) { return split_.parts[index_of(device)]; }
 
-  /// The job without steps, and with what lies on that device alone.
+  /// Returns the job without steps, and with only the inputs and variables of the device.
   plan::Job begin_part(DeviceKind device) const {
     const auto is_elsewhere = [&](TensorId id) { return job_.device_of(job_[id]) != device; };
     plan::Job made = job_;
@@ -46,7 +47,7 @@ class Splitter {
     made.returns.reset();
     made.optimizer.reset();
     made.device = device;
-    // A CPU has no other float32.
+    // tf32 is not available on a CPU.
     if (device == DeviceKind::kCpu && made.precision == "tf32" && plan::has_two_devices(job_))
       made.precision = "float32";
     std::erase_if(made.variables,
@@ -62,7 +63,7 @@ class Splitter {
     return made;
   }
 
-  /// The device's last turn; a first one, where there is none.
+  /// Returns the device's last turn, or a new one if it has none.
   size_t open_any(DeviceKind device) {
     return turns_of_[index_of(device)].empty() ? open(device) : turns_of_[index_of(device)].back();
   }
@@ -83,8 +84,8 @@ class Splitter {
     return turn;
   }
 
-  /// A copy takes the tensor to host memory, or from there. On the CPU's side nothing is left to
-  /// do: it computes where the tensor lies.
+  /// Adds a copy to both parts: one device copies the tensor to host memory, the other from there.
+  /// The CPU's part needs no step for this, because the CPU computes in host memory.
   void pass(const plan::Step& copy, const std::vector<size_t>& wanted_by) {
     const DeviceKind to = job_.device_of(copy), from = other(to);
     const TensorId result = copy.outputs[0];
@@ -105,7 +106,8 @@ class Splitter {
     awaits = std::max(awaits.value_or(0), split_.turns[sent].segment);
   }
 
-  /// A tensor like it that lies outside the call's own memory, as variables do.
+  /// Adds a tensor with the properties of `like` that is stored outside the memory of the call, as
+  /// variables are.
   TensorId add_host_side(DeviceKind device, TensorId like) {
     std::vector<plan::Tensor>& tensors = part(device).job.tensors;
     plan::Tensor made = tensors[like.index()];
@@ -117,10 +119,10 @@ class Splitter {
   }
 
   const plan::Job& job_;
-  const std::vector<std::vector<size_t>> probes_;  // by step
+  const std::vector<std::vector<size_t>> probes_;  // indexed by step
   Split split_;
-  std::array<std::vector<size_t>, kDeviceKinds> turns_of_;  // by device
-  std::vector<size_t> ends_;  // by turn: steps of the part up to its end
+  std::array<std::vector<size_t>, kDeviceKinds> turns_of_;  // indexed by DeviceKind
+  std::vector<size_t> ends_;  // the number of steps of its part up to the end of each turn
 };
 
 }  // namespace

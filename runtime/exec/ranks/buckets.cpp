@@ -1,4 +1,4 @@
-// Buckets of tensors that ranks exchange, cut into a slice for each rank.
+// Makes the buckets of tensors that ranks exchange, and divides them into a slice for each rank.
 #include "runtime/exec/ranks/buckets.h"
 
 #include <set>
@@ -9,10 +9,13 @@
 namespace flow::exec {
 namespace {
 
-constexpr size_t kBucketBytes = size_t{1} << 20;  // at least, but for the last one
-constexpr size_t kSliceBytes = size_t{1} << 16;   // of each rank, likewise: all have work
-constexpr size_t kSmallBytes = size_t{1} << 14;   // at most: latency costs more than bytes
-constexpr size_t kLine = 64;                      // bytes of a cache line
+// Sizes in bytes. Every bucket except the last one has at least kBucketBytes, and the slice of each
+// rank has at least kSliceBytes, so that all ranks have work. In buckets of at most kSmallBytes,
+// latency costs more than bytes.
+constexpr size_t kBucketBytes = size_t{1} << 20;
+constexpr size_t kSliceBytes = size_t{1} << 16;
+constexpr size_t kSmallBytes = size_t{1} << 14;
+constexpr size_t kLine = 64;  // a cache line
 
 class BucketMaker {
  public:
@@ -70,7 +73,8 @@ class BucketMaker {
     bucket.total_lengths.assign(ranks_, bucket.total_bytes);
   }
 
-  /// A piece belongs to the rank in whose equal share of the totals it begins.
+  /// Divides the tensors into pieces. A piece belongs to the rank in whose equal share of the
+  /// totals it begins.
   void cut(Bucket& bucket) const {
     for (size_t i = 0; i < bucket.tensors.size(); ++i) {
       const CombinedTensor& tensor = tensors_[bucket.tensors[i]];
@@ -95,7 +99,7 @@ class BucketMaker {
       slices.push_back(slice);
   }
 
-  /// The slices of a rank follow one another.
+  /// Places the slices of each rank one after another.
   void place(const Bucket& bucket, std::span<const size_t> offsets, size_t CombinedTensor::*size,
              std::vector<size_t>& starts, std::vector<size_t>& lengths) const {
     for (const std::vector<Slice>& slices : bucket.slices) {

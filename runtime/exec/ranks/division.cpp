@@ -1,5 +1,5 @@
-// Follows each gradient from step to step, up to an update or to a step that needs all of it, and
-// cuts the tensors that updates read and write.
+// Follows each gradient from step to step until an update or until a step that needs the whole
+// gradient, and divides the tensors that updates read and write.
 #include "runtime/exec/ranks/division.h"
 
 #include <algorithm>
@@ -44,14 +44,15 @@ class UpdateFinder {
  private:
   size_t first_once() const { return job_.sharding ? job_.sharding->steps.index() : 0; }
 
-  /// Scalars are combined in float64.
+  /// Returns true if the tensor may be a divided gradient. Scalars may not, because they are
+  /// combined in float64.
   bool may_be_gradient(TensorId id) const {
     const plan::Tensor& tensor = job_[id];
     return tensor.combine && *tensor.combine != plan::Combine::kNone &&
            tensor.dtype == DType::kFloat32 && tensor.shape.rank() > 0 && is_alone(id);
   }
 
-  /// Does nothing need all of a tensor that lies in the same memory?
+  /// Returns true if no other tensor in the same memory is needed as a whole.
   bool is_alone(TensorId id) const {
     for (size_t i = 0; i < owners_.size(); ++i)
       if (owners_[i] == owners_[id.index()] && job_.tensors[i].combine && TensorId(i) != id &&
@@ -78,8 +79,8 @@ class UpdateFinder {
     }
   }
 
-  /// The step that reads the gradient, besides norms; none where there are several, or where it is
-  /// delivered.
+  /// Returns the step that reads the gradient, not counting norms. Returns nothing if there are
+  /// several or if the gradient is delivered.
   std::optional<size_t> only_reader(TensorId id) const {
     std::optional<size_t> reader;
     for (const size_t at : readers_behind_shards(id)) {
@@ -91,8 +92,8 @@ class UpdateFinder {
     return kept_[id.index()] ? std::nullopt : reader;
   }
 
-  /// Is each element of the result made of one of the gradient and one of its variable, or of a
-  /// scalar?
+  /// Returns true if each element of the result depends only on the same element of the gradient
+  /// and of its variable, and on scalars.
   bool changes_elements(const plan::Step& step) const {
     if (!step.epilogue.empty() || step.probe || step.outputs.size() != 1) return false;
     const plan::Tensor &from = job_[step.inputs[0]], &to = job_[step.outputs[0]];
@@ -116,7 +117,8 @@ class UpdateFinder {
     return update;
   }
 
-  /// Are slots read by the update alone, and the variable by nothing behind it?
+  /// Returns true if all are float32 variables, only the update reads the slots, and no later step
+  /// reads the variable.
   bool all_variables(const DividedUpdate& update) const {
     const auto is_float = [this](TensorId id) {
       return job_[id].role == plan::Role::kVariable && job_[id].dtype == DType::kFloat32;
@@ -129,7 +131,7 @@ class UpdateFinder {
            readers_[update.variable.index()].back() == update.steps.back();
   }
 
-  /// Does the step read only the variable, or a scalar, as its second operand?
+  /// Returns true if the step's second operand, if any, is the variable or a scalar.
   bool reads_only(const plan::Step& step, TensorId variable) const {
     return step.inputs.size() < 2 || step.inputs[1] == variable ||
            job_[step.inputs[1]].shape.rank() == 0;
@@ -137,8 +139,8 @@ class UpdateFinder {
 
   const plan::Job& job_;
   const std::span<const TensorId> owners_;
-  std::vector<std::vector<size_t>> readers_;  // by tensor: steps, in order
-  std::vector<bool> kept_;                    // by tensor
+  std::vector<std::vector<size_t>> readers_;  // the steps that read it in order, indexed by tensor
+  std::vector<bool> kept_;                    // indexed by tensor
 };
 
 }  // namespace
@@ -203,7 +205,7 @@ void Division::add_steps(const plan::Job& job, size_t index) {
   }
 }
 
-/// They read gradients as the steps above read or make them.
+/// Adds the norms, which read the same slices of gradients as the steps above.
 void Division::add_norms(const plan::Job& job) {
   std::map<TensorId, size_t> gradients;
   for (size_t i = 0; i < updates_.size(); ++i)

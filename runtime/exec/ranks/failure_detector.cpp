@@ -1,4 +1,5 @@
-// Counts silence, passes failures from rank to rank, and finds the lowest rank that is left.
+// Counts the time without heartbeats, passes failures from rank to rank, and determines the lowest
+// remaining rank.
 #include "runtime/exec/ranks/monitor.h"
 
 #include <fmt/format.h>
@@ -15,18 +16,21 @@ namespace {
 
 using std::chrono::seconds;
 
-constexpr int kMedianSteps = 20;  // that a rank may compute
-// Bytes of a message that fit beside its head.
+constexpr int kMedianSteps = 20;  // a rank may compute for this many median step times
+// The bytes of a message that fit after its head.
 constexpr size_t kMostText = 3000, kMostHint = 1000;
-/// Ranks to which a failure is proposed. Where all of them are lost, too, others find it on their
-/// own: a thousand ranks that each write to all lower ones would be a flood.
+/// The number of lowest ranks to which a failure is proposed. If all of them are lost, too, other
+/// ranks find that out themselves. If each of a thousand ranks wrote to all lower ranks, there
+/// would be too many messages.
 constexpr int kHeirs = 8;
-/// A proposal and the announcement that follows need a turn each; the rest is for busy machines.
+/// A proposal and the announcement after it need a turn each; the other turns allow for busy
+/// machines.
 constexpr int kTurnsOfRank = 6;
-/// The one that reports ends a turn after its announcement, for the library may send late.
+/// The reporting rank ends one turn after its announcement, because the library may send with a
+/// delay.
 constexpr int kTurnsOfReport = 1, kTurnsOfFollower = 4;
 
-/// Without half a character at its end.
+/// Truncates a text to at most `bytes` bytes, without splitting a UTF-8 character.
 std::string cut(const std::string& text, size_t bytes) {
   if (text.size() <= bytes) return text;
   while (bytes > 0 && (static_cast<unsigned char>(text[bytes]) & 0xC0) == 0x80) --bytes;
@@ -50,7 +54,8 @@ std::chrono::nanoseconds StepDurations::median() const {
   return sorted[known / 2];
 }
 
-/// All of a heartbeat. The message of a failure and its hint follow it.
+/// The whole message of a heartbeat. In messages about a failure, the text and its hint follow the
+/// head.
 struct FailureDetector::Head {
   int64_t step = 0;
   int32_t lost = 0;
@@ -97,7 +102,8 @@ std::optional<RankEnd> FailureDetector::turn(const RankStatus& own,
   return ending_ ? approach_end() : std::nullopt;
 }
 
-/// A library may refuse to send to a rank that is lost: its silence shows that, too.
+/// Sends a message. Errors are ignored: a library may refuse to send to a lost rank, whose missing
+/// heartbeats are noticed anyway.
 void FailureDetector::post(int to, std::span<const std::byte> message) const {
   try {
     collectives_.post(to, message);
@@ -105,7 +111,8 @@ void FailureDetector::post(int to, std::span<const std::byte> message) const {
   }
 }
 
-/// The operations of the run fail, too, and report it.
+/// Receives a message. Errors are ignored, because the operations of the run also fail and report
+/// them.
 std::optional<RankMessage> FailureDetector::poll() const {
   try {
     return collectives_.poll();
@@ -140,7 +147,8 @@ void FailureDetector::receive_failure(const Head& head, std::span<const std::byt
   const size_t message_bytes = std::min<size_t>(head.message_bytes, text.size());
   RankFailure failure{head.lost, text.substr(0, message_bytes), text.substr(message_bytes)};
   if (head.kind == Kind::kProposal) {
-    // One that computes for too long cannot judge that, and may end before the others report it.
+    // A rank that computes for too long cannot judge that itself, and might end before other ranks
+    // report it.
     if (!ending_ && head.lost != rank_) await_turn(std::move(failure));
   } else if (!ending_ || ending_->part == Part::kInLine) {
     ending_ = {std::move(failure), Part::kFollows, kTurnsOfFollower};

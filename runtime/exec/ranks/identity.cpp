@@ -1,4 +1,4 @@
-// Ranks tell each other as JSON what they are and which data they read, and compare it.
+// Exchanges the identities and data files of ranks as JSON, and compares them.
 #include "runtime/exec/ranks/identity.h"
 
 #include <fmt/format.h>
@@ -32,7 +32,7 @@ constexpr const char* kSameBuild = "install the same build of flow on all hosts"
 constexpr const char* kSameMachine =
     "results would differ; start all ranks on hosts with the same CPU and GPU models";
 
-/// What must be the same on all ranks.
+/// A property that must be the same on all ranks.
 struct SameText {
   const char* what;
   std::string RankIdentity::*text;
@@ -45,8 +45,8 @@ constexpr SameText kSameTexts[] = {
     {"instruction set", &RankIdentity::instruction_set, kSameMachine},
     {"device", &RankIdentity::device, kSameMachine}};
 
-/// The value of the first line of a file of proc(5) that begins with `name`; empty where it has
-/// none.
+/// Returns the value in the first line of a file of proc(5) that begins with `name`, or "" if there
+/// is none.
 std::string proc_value(const char* path, const std::string& name) {
   std::ifstream file(path);
   for (std::string line; std::getline(file, line);) {
@@ -61,7 +61,8 @@ std::string identity_text(const RankIdentity& identity) {
   return Json(identity).dump(-1, ' ', false, Json::error_handler_t::replace);
 }
 
-/// Empty where another build writes something else: it is refused for its build.
+/// Parses an identity. Returns an empty one if another build wrote a different format, because that
+/// rank is refused for its build.
 RankIdentity read_identity(const std::string& written) {
   const Json json = Json::parse(written, nullptr, false);
   return json.is_object() ? json.get<RankIdentity>() : RankIdentity();
@@ -71,7 +72,8 @@ std::string rank_name(std::span<const RankIdentity> ranks, size_t rank) {
   return fmt::format("rank {} ({})", rank, ranks[rank].host);
 }
 
-/// A rank and each one before it are on one host where `ids` puts them on one machine.
+/// Throws RequestError unless, for `rank` and each rank before it, both run on the same host if and
+/// only if `ids` puts them on the same machine.
 void require_same_place(std::span<const RankIdentity> ranks,
                         std::span<const plan::DeviceId> devices, size_t rank) {
   for (size_t before = 0; before < rank; ++before) {
@@ -85,7 +87,7 @@ void require_same_place(std::span<const RankIdentity> ranks,
   }
 }
 
-/// By name, the file that a rank reads: its identity and its path.
+/// The files that a rank reads, by name: the identity and the path of each.
 using ListedFiles = std::map<std::string, std::pair<std::string, std::string>>;
 
 [[noreturn]] void refuse(const Ranks& ranks, const std::string& what,
@@ -110,7 +112,7 @@ void require_same_device_and_rows(const Ranks& ranks, const std::vector<Json>& s
   }
 }
 
-/// The lowest rank that reads the same file as this one: its digest is that of both.
+/// Returns the lowest rank that reads the same file as `rank`. Its digest applies to both.
 size_t reader_of(const std::vector<ListedFiles>& files, const std::string& name, size_t rank) {
   const std::string& own = files[rank].at(name).first;
   for (size_t lower = 0; lower < rank && !own.empty(); ++lower) {
@@ -120,7 +122,7 @@ size_t reader_of(const std::vector<ListedFiles>& files, const std::string& name,
   return rank;
 }
 
-/// Which ranks hash the file of this name; none where all read the one of rank 0.
+/// Returns the ranks that hash the file of this name, or none if all ranks read the file of rank 0.
 std::set<size_t> readers_of(const std::vector<ListedFiles>& files, const std::string& name) {
   std::set<size_t> readers;
   for (size_t rank = 0; rank < files.size(); ++rank)
@@ -128,10 +130,10 @@ std::set<size_t> readers_of(const std::vector<ListedFiles>& files, const std::st
   return readers.size() > 1 ? readers : std::set<size_t>();
 }
 
-/// Digests of what this rank has to hash, by name.
+/// Returns the digests of the files that this rank must hash, by name.
 std::string hash_files(const std::vector<ListedFiles>& files, size_t rank,
                        const std::map<std::string, fs::path>& paths, const DataFiles& known) {
-  std::map<fs::path, std::string> done;  // several columns may be in one file
+  std::map<fs::path, std::string> done;  // several columns may be in the same file
   Json digests = Json::object();
   for (const auto& [name, path] : paths) {
     if (!readers_of(files, name).contains(rank)) continue;
@@ -144,7 +146,7 @@ std::string hash_files(const std::vector<ListedFiles>& files, size_t rank,
   return digests.dump();
 }
 
-/// The same on all ranks, each of which gets the digests of all.
+/// Returns the digests of all ranks, on every rank. All ranks call it.
 std::vector<Json> join_digests(const Ranks& ranks, const std::vector<ListedFiles>& files,
                                const std::map<std::string, fs::path>& paths,
                                const DataFiles& known) {

@@ -1,5 +1,6 @@
-// What the ranks of a run are, and what they must have in common before the first step: the build,
-// the CPU, the device, the data, and shards for each. Results are the same only where these are.
+// Identities of the ranks of a run, and checks before the first step that all ranks have the same
+// build, CPU, device and data, and that the shards can be divided among them. Otherwise results
+// would differ.
 #pragma once
 
 #include <span>
@@ -15,62 +16,67 @@
 
 namespace flow::exec {
 
-/// What a rank says of itself.
+/// The properties that a rank reports about itself.
 struct RankIdentity {
-  std::string host;  // containers of one name count as one host
+  std::string host;  // containers with the same name count as one host
   std::string build, version;
-  std::string cpu;  // its model; empty where the system does not say
+  std::string cpu;  // the model; empty if the system does not provide it
   std::string instruction_set, device;
-  std::string cores;      // that the process may run on: "0-3,8"
-  std::string gpus = {};  // that it may use: Gpu::names
+  std::string cores;      // the cores on which the process may run: "0-3,8"
+  std::string gpus = {};  // the GPUs that it may use: Gpu::names
 
   bool operator==(const RankIdentity&) const = default;
 };
 
-/// Of this process. The texts are its backend's and Gpu::names.
+/// Returns the identity of this process. The arguments are texts of its backend, and Gpu::names.
 RankIdentity identify(const std::string& instruction_set, const std::string& device,
                       const std::string& gpus = {});
 
-/// Of each rank, on every rank.
+/// Returns the identities of all ranks, on every rank.
 std::vector<RankIdentity> gather_identities(Collectives& collectives, const RankIdentity& mine);
 
-/// The GPUs of one host have numbers: "cuda:1 NVIDIA H100" -> "cuda NVIDIA H100".
+/// Returns the device without the number that distinguishes the GPUs of one host: "cuda:1 NVIDIA
+/// H100" -> "cuda NVIDIA H100".
 std::string device_model(const std::string& device);
 
-/// RequestError that names the first rank that differs from rank 0 in build, CPU or device.
+/// Throws RequestError that names the first rank whose build, CPU or device differs from that of
+/// rank 0.
 void require_alike(std::span<const RankIdentity> ranks);
 
-/// Where a rank is among those of its host.
+/// The position of a rank among those of its host.
 struct PlaceOnHost {
   int rank = 0, ranks = 1;
 };
 PlaceOnHost place_on_host(std::span<const RankIdentity> ranks, int rank);
 
-/// The GPU that a rank takes, by its index. Ranks of one host that may use the same ones take one
-/// each, in order; a launcher may also have given each rank GPUs of its own. RequestError where
-/// there are too few.
+/// Returns the index of the GPU that a rank uses. Ranks of one host that may use the same GPUs use
+/// one each, in order; a launcher may also have assigned different GPUs to each rank. Throws
+/// RequestError if there are not enough GPUs.
 int gpu_of(std::span<const RankIdentity> ranks, int rank);
 
-/// The same where `ids` names the GPU of each rank. RequestError where there are not as many, or
-/// where ranks that `ids` puts on one machine run on two hosts, or the other way round.
+/// Returns the GPU if `ids` specifies the GPU of each rank. Throws RequestError if `ids` has
+/// another number of GPUs than there are ranks, if ranks that `ids` puts on one machine run on two
+/// hosts, or if ranks of one host are on two machines in `ids`.
 int gpu_of(std::span<const RankIdentity> ranks, int rank, std::span<const plan::DeviceRange> ids);
 
-/// Compute threads of a rank that is not given a number: ranks of one host that may run on the same
-/// cores share them. At least 1. `usable_cores`: of this rank.
+/// Returns the number of compute threads of a rank for which none is specified, at least 1: ranks
+/// of one host that may run on the same cores share them. `usable_cores` is the number for this
+/// rank.
 int threads_here(std::span<const RankIdentity> ranks, int rank, int usable_cores);
 
-/// What a rank runs on, and its data without their contents: lengths, and which files it reads.
-/// `device`: Backend::device.
+/// Describes the device of a rank and its data without their contents: lengths, and the files that
+/// it reads. `device` is Backend::device.
 std::string describe_data(const std::string& device, const RunRequest& request,
                           const StepIndex& step_index);
 
-/// `texts`: what describe_data made on each rank. All ranks call it. Ranks that read different
-/// files hash them; what rank 0 has hashed is in `known`. Where something differs, RequestError on
-/// rank 0 and EndedByLeader on the others.
+/// Checks that all ranks have the same data. All ranks call it. `texts` contains the results of
+/// describe_data on each rank. Ranks that read different files hash them; `known` contains the
+/// hashes that rank 0 has. If anything differs, throws RequestError on rank 0 and EndedByLeader on
+/// the other ranks.
 void require_same_data(const Ranks& ranks, const RunRequest& request,
                        const std::vector<std::string>& texts, const DataFiles& known);
 
-/// RequestError where the job's shards cannot be divided among the ranks.
+/// Throws RequestError if the job's shards cannot be divided among the ranks.
 void require_ranks_divide(int64_t ranks, const plan::Job& job);
 
 }  // namespace flow::exec

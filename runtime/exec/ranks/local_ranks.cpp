@@ -1,4 +1,5 @@
-// An operation is complete for a rank when all ranks have copied what they receive of it.
+// Collectives between threads of one process. An operation is complete for a rank when all ranks
+// have copied what they receive in it.
 #include "runtime/exec/ranks/ranks.h"
 
 #include <algorithm>
@@ -31,23 +32,23 @@ void copy_block(std::span<const std::byte> from, std::span<std::byte> to) {
 struct LocalRanks::World {
   enum class Kind : size_t { kExchange, kGather, kGatherAt, kBroadcast };
 
-  /// What a rank gives to an operation.
+  /// What a rank contributes to an operation.
   struct Part {
-    RankBlocks send, receive = {};    // gathers have one of them, to send from and receive in
-    std::span<std::byte> bytes = {};  // of a broadcast
-    bool copied = false;              // what this rank receives
+    RankBlocks send, receive = {};    // a gather sends from and receives into `send`
+    std::span<std::byte> bytes = {};  // the bytes of a broadcast
+    bool copied = false;              // this rank has copied what it receives
   };
   struct StartedOperation {
     Kind kind = Kind::kExchange;
     int root = 0;
-    size_t number = 0;  // among those of its kind
+    size_t number = 0;  // its number among the operations of its kind
     std::vector<Part> parts;
-    size_t started = 0, copied = 0, finished = 0;  // ranks
+    size_t started = 0, copied = 0, finished = 0;  // numbers of ranks
   };
 
   explicit World(int count) : size(count), next(index(count)), mail(index(count)) {}
 
-  /// Calls `f` alone; the failure of a rank is that of all.
+  /// Calls `f` under the lock. A failure of one rank becomes that of all ranks.
   template <typename F>
   auto alone(const F& f) {
     const std::lock_guard lock(mutex);
@@ -65,14 +66,14 @@ struct LocalRanks::World {
     if (!failure) set(error);
   }
 
-  /// Under the lock.
+  /// Stores the error. REQUIRES: the caller has the lock.
   void set(const std::exception_ptr& error) {
     failure = error;
     failed = true;
   }
 
-  /// The operation's place; a free one where this rank is the first that starts it. Places are used
-  /// again: steps allocate nothing.
+  /// Returns the index of the operation, or a free index if this rank is the first that starts it.
+  /// Entries are reused, so that steps allocate nothing.
   size_t place_of(Kind kind, size_t number) {
     const auto is_it = [&](const StartedOperation& one) {
       return one.started > 0 && one.kind == kind && one.number == number;
@@ -101,11 +102,11 @@ struct LocalRanks::World {
 
   std::mutex mutex;
   std::exception_ptr failure;
-  std::atomic<bool> failed = false;  // asked without the lock
+  std::atomic<bool> failed = false;  // can be read without the lock
   const int size;
-  std::vector<std::array<size_t, kKinds>> next;  // of a rank and kind: the next operation's number
-  std::deque<StartedOperation> operations;       // by Operation; those that no rank started: free
-  std::vector<std::deque<RankMessage>> mail;     // by receiver
+  std::vector<std::array<size_t, kKinds>> next;  // next operation number by rank and kind
+  std::deque<StartedOperation> operations;       // indexed by Operation; started == 0: free
+  std::vector<std::deque<RankMessage>> mail;     // indexed by receiver
 };
 
 class LocalRanks::Rank final : public Collectives {
@@ -129,7 +130,8 @@ class LocalRanks::Rank final : public Collectives {
     return start(Kind::kBroadcast, root, {.send = {}, .bytes = bytes});
   }
 
-  /// Copies under the lock: a rank that fails meanwhile keeps its memory until then.
+  /// Copies under the lock, so that a rank that fails meanwhile keeps its memory until the copy is
+  /// complete.
   bool test(Operation place) override {
     return world_.alone([&] {
       World::StartedOperation& operation = world_.operations[place];

@@ -1,4 +1,5 @@
-// The monitor's thread, and what the run says to it. Seconds that a thread counts.
+// The monitor's thread and the functions with which the run reports to it. Also a time limit on a
+// thread.
 #include "runtime/exec/ranks/monitor.h"
 
 #include <fmt/format.h>
@@ -37,7 +38,8 @@ void Monitor::watch() {
   }
 }
 
-/// Where the library fails, another rank has ended: rank 0 says so, if it is there.
+/// Watches until the end. If the library fails, another rank has ended: rank 0 reports it if it is
+/// still there.
 void Monitor::watch_or_end() {
   try {
     watch();
@@ -46,7 +48,7 @@ void Monitor::watch_or_end() {
   }
 }
 
-/// What is posted at the end moves while others are listened to.
+/// Ends the other ranks. The announcement is sent while this rank polls for messages.
 void Monitor::close() {
   if (!status_.fails) return;
   detector_.end_others();

@@ -1,4 +1,4 @@
-// A table of launchers and their variables, and the modules of MPI libraries.
+// The launchers with their environment variables, and the modules of MPI libraries.
 #include "runtime/exec/ranks/mpi_module.h"
 
 #include <dlfcn.h>
@@ -18,7 +18,7 @@ namespace {
 
 constexpr const char* kHowToStart = "start flowrun with mpirun or srun, which set it";
 
-/// A launcher is there where its `marks` are set.
+/// A launcher has started this process if its `marks` are set.
 struct Launcher {
   const char* name;
   std::optional<MpiKind> kind;
@@ -26,8 +26,9 @@ struct Launcher {
   const char* marks[2];
 };
 
-/// The first that is there counts. mpirun may start its daemons with srun: ranks inherit the
-/// daemons' SLURM_*. MPICH's mpirun sets MPI_LOCALRANKID, which `srun --mpi=pmi2` does not.
+/// The first launcher whose marks are set is used. mpirun may start its daemons with srun, and
+/// ranks inherit SLURM_* from the daemons. MPICH's mpirun sets MPI_LOCALRANKID, which `srun
+/// --mpi=pmi2` does not.
 constexpr Launcher kLaunchers[] = {
     {.name = "Open MPI",
      .kind = MpiKind::kOpenMpi,
@@ -90,7 +91,7 @@ void check_below(const char* variable, int number, const char* limiting, int lim
 struct MpiModule {
   MpiKind kind;
   const char *name, *title, *file, *package;
-  const char* srun;  // how it starts ranks of this library
+  const char* srun;  // the command that starts ranks of this library
 };
 
 constexpr MpiModule kMpiModules[] = {
@@ -111,7 +112,8 @@ const MpiModule& module_called(const std::string& name) {
                      "use --mpi openmpi");
 }
 
-/// Slurm starts ranks of either library: there the first that is built.
+/// Returns the module to use. Slurm can start ranks of either library, so the first one that is
+/// built is used.
 const MpiModule& module_for(const LaunchedRank& launched, const std::optional<std::string>& name) {
   if (name) return module_called(*name);
   const auto* found = std::ranges::find_if(kMpiModules, [&](const MpiModule& module) {
@@ -133,8 +135,9 @@ void check_built(const MpiModule& module) {
                      hint);
 }
 
-/// Keeps what signals do: Open MPI, MPICH and UCX below it handle those of defects, and some more.
-/// Threads that a library starts meanwhile get no signals.
+/// Restores signal handlers. Open MPI, MPICH and UCX, which they use, install handlers for the
+/// signals of crashes and for some others. Threads that a library starts while this object exists
+/// block all signals.
 class KeptSignals {
  public:
   KeptSignals() {
@@ -168,7 +171,8 @@ std::string how_to_start(const MpiModule& module, const LaunchedRank& launched) 
 
 std::unique_ptr<Collectives> open_module(const MpiModule& module) {
   const KeptSignals kept;
-  // Where plugins of Open MPI are not linked with it, they find its functions in the process only.
+  // If plugins of Open MPI are not linked with it, they find its functions only among the global
+  // symbols of the process.
   const SharedObject opened =
       SharedObject::open(library_folder() / module.file, RTLD_NOW | RTLD_GLOBAL,
                          fmt::format("{} module", module.title), how_to_install, {"flow_mpi_open"})

@@ -1,5 +1,5 @@
-// Which rank of a launcher this process is, as its environment says, and the module of its MPI
-// library. No MPI library is linked here.
+// Determines from the environment which rank of a launcher this process is, and opens the module of
+// its MPI library. This file links to no MPI library.
 #pragma once
 
 #include <memory>
@@ -17,29 +17,30 @@ enum class MpiKind { kOpenMpi, kMpich };
 /// A process that mpirun, mpiexec or srun started.
 struct LaunchedRank {
   int rank = 0, size = 1;
-  int local_rank = 0;                // among those of its host
+  int local_rank = 0;                // its number among the ranks of its host
   std::string launcher;              // "Open MPI", "PMI", "Slurm"
-  std::optional<MpiKind> kind = {};  // of the library; Slurm does not say
+  std::optional<MpiKind> kind = {};  // the kind of the library; Slurm does not specify it
 };
 
-/// Nothing where no launcher started this process. RequestError that names a variable whose value
-/// makes no sense.
+/// Returns the rank, or nothing if no launcher started this process. Throws RequestError that names
+/// a variable with an invalid value.
 std::optional<LaunchedRank> launched_rank(const Environment& environment);
 
-/// What a module of an MPI library exports, with C linkage.
+/// The functions that the module of an MPI library exports, with C linkage.
 struct MpiModuleEntries {
-  /// flow_module_build_id: compared before anything else is called.
+  /// flow_module_build_id: the caller compares the result before it calls anything else.
   using BuildId = const char*();
-  /// flow_mpi_open: initializes MPI; the caller owns the result. Throws RunError.
+  /// flow_mpi_open: initializes MPI. The caller owns the result. Throws RunError.
   using Open = Collectives*();
 };
 
 /// The MPI libraries that flow was built for: "openmpi", "mpich".
 std::vector<std::string> built_mpi();
 
-/// Opens the module that fits the launcher, or the one that `name` says ("openmpi", "mpich"), and
-/// joins the run. RunError or RequestError where the module is missing, is of another build, or
-/// sees other ranks than the launcher said: MPI and the launcher do not fit then.
+/// Opens the module that matches the launcher, or the one that `name` specifies ("openmpi",
+/// "mpich"), and joins the run. Throws RunError or RequestError if the module is missing or of
+/// another build, or if it reports other ranks than the launcher, which means that MPI and the
+/// launcher do not match.
 std::unique_ptr<Collectives> open_mpi(const LaunchedRank& launched,
                                       const std::optional<std::string>& name);
 

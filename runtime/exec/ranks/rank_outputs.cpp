@@ -1,4 +1,4 @@
-// Gathers blocks of ranks, and puts elements of shards where they are in the whole.
+// Gathers the blocks of ranks, and copies elements of shards to their positions in the whole.
 #include "runtime/exec/ranks/rank_outputs.h"
 
 #include <algorithm>
@@ -14,7 +14,7 @@ NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(Fault, where, operand, row, value, limit)
 
 namespace {
 
-constexpr size_t kAtOnce = 8192;  // of all ranks together: rank 0 keeps memory for so many
+constexpr size_t kAtOnce = 8192;  // fingerprints of all ranks together, for which rank 0 has memory
 
 }  // namespace
 

@@ -1,4 +1,5 @@
-// Orders of rank 0, errors of all ranks as one, and what the ranks decide before each call.
+// Sends the orders of rank 0, combines the errors of all ranks, and makes the common decision
+// before each call.
 #include "runtime/exec/ranks/ranks.h"
 
 #include <fmt/format.h>
@@ -22,7 +23,7 @@ Json describe(const std::exception_ptr& error) {
   }
 }
 
-/// On the other ranks: it names its own place.
+/// The error of another rank, whose message contains its place.
 class FailedElsewhere : public RunError {
  public:
   using RunError::RunError;
@@ -31,7 +32,7 @@ class FailedElsewhere : public RunError {
 
 constexpr uint8_t kLaunches = 0, kSaves = 1, kStops = 2, kNotReady = 255;
 
-/// The decision as one number, of which the largest wins.
+/// Returns the decision as a number. The largest number of all ranks wins.
 uint8_t number_of(const NextCall& call) {
   if (call.launches) return call.saves ? kSaves : kLaunches;
   if (call.stop == Stop::kNone) return kNotReady;

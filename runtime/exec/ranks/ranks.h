@@ -1,5 +1,6 @@
-// The ranks of a distributed run, as one of them sees them. Rank 0 leads: it compiles, writes the
-// run directory, and tells the others what to do next. Ranks may be threads of one process.
+// The ranks of a distributed run, from the point of view of one of them. Rank 0 leads: it compiles,
+// writes the run directory, and sends orders to the other ranks. Ranks may be threads of one
+// process.
 #pragma once
 
 #include <chrono>
@@ -16,23 +17,23 @@
 
 namespace flow::exec {
 
-/// What rank 0 tells the others to do.
+/// An order that rank 0 sends to the other ranks.
 struct Order {
   enum class Kind : uint8_t {
-    kPrepare,        // the job that a text describes, which follows
-    kTakeVariables,  // their values follow
-    kExecute,        // steps [first, end) of a job
-    kCapture,        // give rank 0 their parts of variables
-    kEnd             // the run, with an exit status
+    kPrepare,        // prepare the job described by the text that follows
+    kTakeVariables,  // receive the values of variables, which follow
+    kExecute,        // run steps [first, end) of a job
+    kCapture,        // send the parts of variables to rank 0
+    kEnd             // end the run with an exit status
   };
   Kind kind = Kind::kEnd;
-  int64_t job = 0;  // of kExecute: 0 is the run's, others are those that it calls, from 1
+  int64_t job = 0;  // used by kExecute: 0 is the main job, 1 and above are the jobs that it calls
   int64_t first = 0, end = 0;
   int64_t exit_status = 0;
-  std::optional<double> learning_rate = {};  // of kExecute: as in Execution
+  std::optional<double> learning_rate = {};  // used by kExecute: same as in Execution
 };
 
-/// Thrown on a rank that does not lead when the run fails for a reason that rank 0 reports.
+/// Thrown on a rank that does not lead if the run fails for a reason that rank 0 reports.
 class EndedByLeader : public std::exception {
  public:
   const char* what() const noexcept override { return "the run ended on rank 0"; }
@@ -40,8 +41,8 @@ class EndedByLeader : public std::exception {
 
 class Ranks {
  public:
-  /// `hosts` and, for messages, `names`: by rank. Without names it is "rank 2 (node7)". What it is
-  /// given outlives it; `monitor` may be null.
+  /// `hosts` and `names` are indexed by rank. Messages use `names`; without names they use texts
+  /// such as "rank 2 (node7)". The arguments must outlive this object; `monitor` may be null.
   Ranks(Collectives& collectives, Monitor* monitor, std::vector<std::string> hosts,
         std::vector<std::string> names = {});
 
@@ -49,24 +50,25 @@ class Ranks {
   int rank() const { return collectives_.rank(); }
   int size() const { return collectives_.size(); }
   bool leads() const { return rank() == 0; }
-  /// Is this the lowest rank of its host?
+  /// Returns true if this is the lowest rank of its host.
   bool is_first_of_host() const;
-  /// "rank 2 (node7)", or its own name
+  /// Returns the rank's name, or a text such as "rank 2 (node7)" if it has none.
   std::string name_of(int rank) const;
 
-  /// For heartbeats: what this rank is at.
+  /// Sets the current activity of this rank, for heartbeats.
   void enter(RankActivity activity, int64_t step) const;
-  /// So long took the last step: what heartbeats call hanging is measured by it.
+  /// Reports how long the last step took. Heartbeats use this to decide whether a rank hangs.
   void step_took(std::chrono::nanoseconds duration) const;
-  /// This rank fails while the others count on it: they end, too.
+  /// Reports that this rank fails while other ranks depend on it, so that they end, too.
   void fail(const std::exception& error);
   bool failed() const { return failed_; }
 
   void send(const Order& order) const;
   Order receive() const;
 
-  /// What each rank has to say where all of them have succeeded. `error`: why this one has not;
-  /// null. Rank 0 throws its own error, or that of the lowest other rank; the others throw
+  /// Waits for all ranks. Returns the texts `mine` of all ranks, indexed by rank, if all have
+  /// succeeded. `error` is the reason why this rank has failed, or null. If any rank has failed,
+  /// rank 0 throws its own error or that of the lowest other rank, and the other ranks throw
   /// EndedByLeader.
   std::vector<std::string> join(const std::exception_ptr& error, const std::string& mine) const;
 
@@ -77,18 +79,18 @@ class Ranks {
   bool failed_ = false;
 };
 
-/// What the ranks of a run decide before each call.
+/// The decision of the ranks before each call.
 struct NextCall {
   bool launches = true;
-  bool saves = false;       // the state after it is captured
-  Stop stop = Stop::kNone;  // why nothing is launched; kNone: the inputs have ended or failed
+  bool saves = false;       // the state after the call is captured
+  Stop stop = Stop::kNone;  // why no call is launched; kNone if the inputs have ended or failed
 };
 
-/// What all ranks do. A rank that has nothing to launch ends the steps of all. Rank 0 knows when
-/// the state is captured, to which all ranks contribute.
+/// Returns the common decision of all ranks. A rank that cannot launch a call ends the steps of all
+/// ranks. Rank 0 decides when the state is captured, to which all ranks contribute.
 NextCall agree_on_call(Collectives& ranks, const NextCall& mine);
 
-/// Ranks that are threads of one process: what they exchange is copied from memory to memory.
+/// Ranks that are threads of one process. They exchange data by copying it in memory.
 class LocalRanks {
  public:
   explicit LocalRanks(int size);
@@ -96,9 +98,9 @@ class LocalRanks {
   LocalRanks(const LocalRanks&) = delete;
   LocalRanks& operator=(const LocalRanks&) = delete;
 
-  /// For the thread that is this rank.
+  /// Returns the collectives for the thread of this rank.
   Collectives& rank(int rank);
-  /// As Collectives::fail, for all ranks.
+  /// Same as Collectives::fail, for all ranks.
   void fail(const std::exception_ptr& error);
 
  private:

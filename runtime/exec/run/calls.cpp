@@ -1,5 +1,5 @@
-// How many buffers the calls of a job need, what a completed call says of itself, and steps that
-// all ranks run together.
+// Counts the buffers that the calls of a job need, reads the results of completed calls, and runs
+// steps on all ranks together.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -16,7 +16,7 @@
 namespace flow::exec {
 namespace {
 
-/// "row 3", "[12, 5] (row 3900 of data/labels.npy)"
+/// Returns where a fault occurred: "row 3", "[12, 5] (row 3900 of data/labels.npy)".
 std::string place_of_fault(const Fault& fault, int64_t step, const plan::Job& job,
                            const InputPipeline& input_pipeline) {
   const auto operand = std::ranges::find(job.tensors, fault.operand, &plan::Tensor::name);
@@ -30,8 +30,8 @@ std::string place_of_fault(const Fault& fault, int64_t step, const plan::Job& jo
   return fmt::format("{} ({})", place, input_pipeline.row_text(fault.operand, step, row));
 }
 
-/// What other programs call a label that does not count; a loss takes it, an index of a table does
-/// not.
+/// Returns a hint for the label by which other programs mark rows to be ignored. A loss accepts
+/// these labels, but an index into a table does not.
 std::string hint_for(const Fault& fault, const plan::Job& job) {
   constexpr int64_t kIgnored = -100;
   const bool ignores = std::ranges::any_of(job.steps, [&](const plan::Step& step) {
@@ -133,7 +133,7 @@ RunResult execute_on_ranks(const Execution& execution, int64_t job) {
   try {
     ranks->join(result.error, {});
   } catch (const EndedByLeader&) {
-    // Rank 0 reports it.
+    // Rank 0 reports the error.
   } catch (...) {
     result.error = std::current_exception();
   }

@@ -1,4 +1,4 @@
-// What a run keeps of its state: when it is saved, and what its records say.
+// Decides when the state of a run is saved, saves it, and writes the records of checkpoints.
 #include "runtime/exec/run/run_outputs.h"
 
 #include <fmt/format.h>
@@ -38,7 +38,8 @@ CheckpointWriter::CheckpointWriter(const RunRequest& request, const PreparedRun&
   if (request.resume) kept_ = prepared.start.first;
 }
 
-/// Of rank 0, whose answer all ranks take.
+/// Returns true if the interval between checkpoints has passed on rank 0, whose answer all ranks
+/// use.
 bool CheckpointWriter::has_time_passed() {
   const auto now = std::chrono::steady_clock::now();
   const std::chrono::duration<double, std::ratio<60>> minutes = now - last_;
@@ -73,7 +74,7 @@ void CheckpointWriter::prune() const try {
   folder_.prune(job_.run.checkpoint.keep);
   if (job_.run.checkpoint.keep_best) best_.keep_only(decisions_.best_step());
 } catch (const RunError& error) {
-  if (request_.say) request_.say(error.what());  // too many are no failure
+  if (request_.say) request_.say(error.what());  // too many checkpoints are not a failure
 }
 
 void CheckpointWriter::save_best(int64_t steps, const OutputState& outputs) const {
@@ -92,7 +93,8 @@ void CheckpointWriter::save_copy(const fs::path& path, int64_t steps,
   write_checkpoint(path, prepared_.start.state, record(steps, outputs.sums));
 }
 
-/// Of this job, by an earlier start; 0 where there is none that can be loaded.
+/// Returns the step of the state that an earlier start of this job rescued, or 0 if there is none
+/// that can be loaded.
 int64_t CheckpointWriter::rescued_step() const try {
   const plan::CheckpointRecord before = Checkpoint(request_.directory / kRescued).record();
   return before.resume_hash == resume_hash_ ? before.step : 0;
@@ -108,8 +110,8 @@ int64_t CheckpointWriter::rescue(int64_t steps) {
   return steps;
 }
 
-/// What is trained is looked at before it is kept: a loss need not show what is not finite, for
-/// not every variable is part of it.
+/// Checks that the trained variables are finite before they are saved. The loss may not show this,
+/// because not every variable contributes to it.
 void CheckpointWriter::check_trained(int64_t steps) const {
   const auto found = nonfinite_variables(prepared_.start.state, [](const plan::Variable& variable) {
     return variable.trainable && !variable.slot;
@@ -123,7 +125,7 @@ void CheckpointWriter::check_trained(int64_t steps) const {
 
 plan::CheckpointRecord CheckpointWriter::record(int64_t steps, const Sums& sums) const {
   const Position position =
-      prepared_.input_pipeline->step_index().at(steps);  // of the step to come
+      prepared_.input_pipeline->step_index().at(steps);  // the position of the next step
   plan::CheckpointRecord record;
   record.job = job_.name;
   record.step = steps;

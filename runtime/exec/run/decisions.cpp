@@ -1,4 +1,5 @@
-// The rules of decisions. Means are taken from deliverers when their spans end.
+// The rules of decisions. The followed values are means that deliverers return at the end of each
+// period.
 #include "runtime/exec/run/decisions.h"
 
 #include <fmt/format.h>
@@ -159,7 +160,7 @@ bool FollowedValues::take_own(Deliverer& deliverer, MetricsLog& metrics, int64_t
   for (const plan::FollowedValue* value : decisions_.values_of("")) {
     if (!span_of(*value).ends_at(step_index_, steps)) continue;
     const std::optional<double> mean = deliverer.take_mean(value->key());
-    if (!mean) continue;  // taken before the run was stopped here
+    if (!mean) continue;  // the mean was taken before the run was stopped here
     const int64_t last = steps - 1;
     take(*value, *mean, {last, step_index_.at(last).epoch, request_.job.name}, metrics, steps);
     any = true;

@@ -1,5 +1,5 @@
-// What a run decides by values that it follows: when it ends, which state is the best, and how far
-// a learning rate falls.
+// The decisions that a run makes from values that it follows: when it ends, which state is the
+// best, and how far a learning rate falls.
 #pragma once
 
 #include <cstdint>
@@ -19,15 +19,15 @@
 
 namespace flow::exec {
 
-/// A series of values: the best, and how many in a row were not better.
+/// A series of values: stores the best one, and how many values in a row were not better.
 class Series {
  public:
   Series(const plan::FollowedValue& value, double min_delta);
 
-  /// Goes on from a record; from one of another value nothing.
+  /// Continues from a record. Ignores the record of another value.
   void resume(const plan::DecisionRecord& before);
-  /// `steps`: that are complete. Returns whether the value is better than the best by more than
-  /// min_delta. What is not a number is not.
+  /// Adds the value after `steps` complete steps. Returns true if it is better than the best by
+  /// more than min_delta. NaN is never better.
   bool take(double value, int64_t steps);
 
   const plan::FollowedValue& value() const { return *value_; }
@@ -38,13 +38,13 @@ class Series {
   double min_delta_;
 };
 
-/// A learning rate that falls when a value does not improve: the rule of PyTorch's
+/// A learning rate that falls if a value does not improve, by the rule of PyTorch's
 /// ReduceLROnPlateau.
 class PlateauRate {
  public:
   PlateauRate(const plan::schedules::Plateau& rule, const plan::FollowedValue& value);
 
-  /// Returns whether the rate falls.
+  /// Adds a value. Returns true if the rate falls.
   bool take(double value, int64_t steps);
   double rate() const { return *series.state.rate; }
   Series series;
@@ -55,21 +55,25 @@ class PlateauRate {
 
 class Decisions {
  public:
-  /// `before`: of the checkpoint that a run continues. The job outlives it.
+  /// `before` contains the records of the checkpoint that a run continues from; it is empty in a
+  /// new run. The job must outlive the decisions.
   Decisions(const plan::Job& job, const plan::DecisionRecords& before);
 
-  /// The values that it takes, each once: those of a called job, or for "" of the job itself.
+  /// Returns the values of a called job that the decisions need, each once. An empty name stands
+  /// for the job itself.
   std::vector<const plan::FollowedValue*> values_of(const std::string& job) const;
-  /// The value after `steps` complete steps of the job. Returns whether the state is now the best.
+  /// Adds a value after `steps` complete steps of the job. Returns true if the state is now the
+  /// best one.
   bool take(const plan::FollowedValue& value, double number, int64_t steps);
 
   bool stops() const;
-  /// "`eval.loss` did not improve on 0.5, after 40 steps, for 5 values in a row". REQUIRES:
-  /// stops().
+  /// Returns a text such as "`eval.loss` did not improve on 0.5, after 40 steps, for 5 values in a
+  /// row". REQUIRES: stops().
   std::string why_it_stops() const;
-  /// Of the next steps; nothing where it depends on the step alone.
+  /// The learning rate of the next steps, or nothing if it depends only on the step.
   std::optional<double> learning_rate() const;
-  /// Steps of the best state; nothing where none is kept, or none was the best yet.
+  /// The number of steps of the best state, or nothing if the run keeps no best state or has none
+  /// yet.
   std::optional<int64_t> best_step() const;
   plan::DecisionRecords records() const;
 
@@ -82,22 +86,24 @@ class Decisions {
   std::optional<PlateauRate> rate_;
 };
 
-/// Values that a run follows, on their way from what is delivered to decisions and the metrics.
+/// The values that a run follows: passes them from the deliverers to the decisions and the metrics.
 class FollowedValues {
  public:
-  /// Both outlive it.
+  /// `request` and `prepared` must outlive it.
   FollowedValues(const RunRequest& request, const PreparedRun& prepared);
 
   const Decisions& decisions() const { return decisions_; }
-  /// Is a value of the job itself due when `steps` of its steps are complete?
+  /// Returns true if a value of the job itself is due when `steps` of its steps are complete.
   bool due_at(int64_t steps) const;
-  /// The next number of steps, more than `steps`, at which one is; the largest number for never.
+  /// Returns the next number of steps, greater than `steps`, at which a value is due, or the
+  /// largest int64_t if there is none.
   int64_t next_after(int64_t steps) const;
-  /// Takes those that are due there and were not taken. Returns whether there were any.
+  /// Takes the values of the job itself that are due at `steps` and were not taken yet. Returns
+  /// true if there were any.
   bool take_own(Deliverer& deliverer, MetricsLog& metrics, int64_t steps);
-  /// Takes those of a complete call, after `steps` steps of the main job.
+  /// Takes the values of a complete call, after `steps` steps of the main job.
   void take_of(SubJobRun& called, MetricsLog& metrics, int64_t steps);
-  /// Was the state of a value the best that was taken since this was asked?
+  /// Returns true if a state was the best so far since the last call of this function.
   bool finds_best() { return std::exchange(found_best_, false); }
 
  private:

@@ -1,4 +1,4 @@
-// Three threads, and the counters that join them.
+// The three threads that run a job, and the counters that synchronize them.
 //
 //            input slots               output slots, records
 //              filled_                       computed_
@@ -11,7 +11,7 @@
 //      |                        consumed_, if in_step_           |
 //      +---------------------------------------------------------+
 //
-// Each counter holds the number of steps for which its condition is true:
+// Each counter contains the number of steps for which its condition is true:
 //   filled_    feed -> compute     the inputs are in their slot
 //   computed_  compute -> deliver  the call is complete, its record filled in
 //   consumed_  compute -> feed     the input slot is free; with in_step_, deliver raises it
@@ -19,10 +19,11 @@
 //                                  synchronous job the next call may start
 //   finished_  deliver -> compute  the step is logged and its checkpoint written: its record and
 //                                  the captured state are free
-// In a synchronous job, compute itself adds to the sums of a sink where a call leaves nothing else.
+// In a synchronous job, the compute thread itself adds values to the sums of a sink if a call
+// delivers nothing else.
 //
 // A thread that ends closes its counters (compute and deliver both close consumed_), so that the
-// others end too. A run of one step needs no overlap: the stages follow one another.
+// other threads end, too. A run of one step needs no overlap: its stages run one after another.
 #include "runtime/exec/run/executor.h"
 
 #include <fmt/format.h>
@@ -38,8 +39,8 @@
 namespace flow::exec {
 namespace {
 
-/// C++'s default arithmetic: a backend may flush the smallest numbers to 0 on the compute thread,
-/// and what is read here must not depend on that.
+/// Restores C++'s default arithmetic on the compute thread while this object exists. A backend may
+/// flush denormal numbers to 0 there, and values that are read here must not depend on that.
 class PlainArithmetic {
  public:
   PlainArithmetic() {
@@ -57,11 +58,11 @@ class PlainArithmetic {
 using Clock = std::chrono::steady_clock;
 using plan::TensorId;
 
-/// Calls without deliveries may run ahead of the record log by this many steps.
+/// Calls without deliveries may be ahead of the record log by this many steps.
 constexpr int64_t kRecords = 64;
 
-/// Steps of which nothing is delivered or saved are logged this many at a time, or after this long:
-/// waking a thread for each would cost small networks a tenth of their speed.
+/// Steps that deliver and save nothing are logged in groups of this size, or after this time.
+/// Waking a thread for each step would make small networks a tenth slower.
 constexpr int64_t kLoggedTogether = kRecords / 2;
 constexpr auto kLoggedAfter = std::chrono::milliseconds(50);
 
@@ -115,7 +116,8 @@ class Executor {
   }
 
  private:
-  /// A stage that ends, for whatever reason, closes its counters, so that the others end too.
+  /// Runs the stages. A stage that ends for any reason closes its counters, so that the other
+  /// stages end, too.
   void run_stages() {
     const auto stage = [](auto body, std::exception_ptr& error,
                           std::initializer_list<StepCounter*> closed) {
@@ -147,8 +149,8 @@ class Executor {
     const auto slots = static_cast<int64_t>(input_slots_);
     const std::function<bool()> give_up = [this] { return is_stopped() || consumed_.closed(); };
     for (int64_t step = run_.first; step < run_.end; ++step) {
-      // The slot is free once the call that used it last is complete. Sleeping until half of them
-      // are free leaves the others to compute.
+      // The slot is free once the last call that used it is complete. The feed sleeps until half of
+      // the slots are free, so that the other half keep the compute thread busy.
       const int64_t free_after = in_step_ ? step : step + 1 - slots;
       const int64_t more = in_step_ ? 0 : slots / 2 - 1;
       if (free_after > run_.first && !consumed_.wait(free_after, spin_policy, more)) return;
@@ -216,7 +218,8 @@ class Executor {
   bool await_turn(int64_t step) {
     if (run_.ranks) run_.ranks->enter(RankActivity::kDelivering, step);
     const bool ready = await_inputs(step) && await_sinks(step);
-    // Asked when earlier deliveries have reached their sinks: one of them may ask for the stop.
+    // Checked after earlier deliveries have reached their sinks, because one of them may request
+    // the stop.
     if (run_.stop) stop_ = run_.stop();
     saves_ = run_.saves && run_.saves(step);
     return run_.ranks ? agree_to_launch(ready) : ready && stop_ == Stop::kNone;
@@ -230,7 +233,8 @@ class Executor {
     return next.launches;
   }
 
-  /// Where this rank fails, the others would wait for it for ever.
+  /// Calls f. If it throws, tells the other ranks, which would otherwise wait for this rank
+  /// forever.
   template <typename F>
   void with_all_ranks(F f) {
     try {
@@ -273,13 +277,14 @@ class Executor {
   bool leaves_something(int64_t step) {
     StepRecord& record = record_of(step);
     record.saves = saves_;
-    // Sums are saved before later steps are added to them.
+    // Sums are saved before values of later steps are added to them.
     record.delivers = record.saves || delivers(step);
     return record.delivers;
   }
 
-  /// Does the delivery thread deliver something of the step? In a synchronous job this is asked
-  /// when all earlier calls are settled, because what a sink does with a value depends on them.
+  /// Returns true if the delivery thread delivers anything of the step. In a synchronous job this
+  /// is called when all earlier calls are settled, because what a sink does with a value depends on
+  /// them.
   bool delivers(int64_t step) const {
     if (!asynchronous_) return !run_.deliverer.absorbs(step);
     return run_.deliverer.reports_epoch_at(step) ||
@@ -287,7 +292,7 @@ class Executor {
                                [&](const Delivery& d) { return d.fires(step); });
   }
 
-  /// Waits for a call, inspects it and hands it over.
+  /// Waits for a call, inspects it and hands it to the delivery thread.
   void settle(int64_t step) {
     const size_t slot = output_slot(step);
     StepRecord& record = record_of(step);
@@ -312,19 +317,20 @@ class Executor {
 
   void await_device(int64_t step) {
     Profile* const profile =
-        run_.prepared.launches_ahead ? run_.profile : nullptr;  // else it is the host
+        run_.prepared.launches_ahead ? run_.profile : nullptr;  // otherwise the device is the host
     const Timed timed(profile, Activity::kAwaitDevice, step);
     with_all_ranks([&] { program_.wait(output_slot(step)); });
     if (run_.ranks) run_.ranks->step_took(Clock::now() - launched_);
   }
 
-  /// A few sums at most, which take less time than waking a thread.
+  /// Adds values to sums on the compute thread. There are few, so this takes less time than waking
+  /// a thread.
   void reduce(int64_t step) {
     const Timed timed(run_.profile, Activity::kReduce, step);
     run_.deliverer.deliver(program_, step, output_slot(step));
   }
 
-  /// Finds what is wrong with a call before anything of it is delivered or saved.
+  /// Checks a call for errors before anything of it is delivered or saved.
   void inspect(StepRecord& record, size_t slot) {
     if (const std::optional<Fault> fault = program_.fault(slot))
       throw fault_error(*fault, record.step, job_, inputs_);
@@ -337,8 +343,8 @@ class Executor {
 
   void capture(int64_t step) {
     if (run_.ranks) run_.ranks->enter(RankActivity::kSaving, step);
-    // The copy is being written until its step is logged. After a failure there, the run ends and
-    // nothing reads the copy.
+    // The copy is being written until its step is logged. If logging fails, the run ends and no
+    // thread reads the copy.
     if (saved_ > run_.first) finished_.wait(saved_, for_log_);
     const Timed timed(run_.profile, Activity::kCapture, step);
     with_all_ranks([&] { run_.capture(); });
@@ -362,32 +368,32 @@ class Executor {
   }
 
   const Execution& run_;
-  const plan::Job& job_;  // for the whole batch
+  const plan::Job& job_;  // describes the whole batch
   Program& program_;
   InputPipeline& inputs_;
-  const bool asynchronous_;  // the job
-  const bool in_step_;       // inputs are read when the previous step has been delivered
-  /// A call is launched before the previous one is settled. Not where the writer of its input may
-  /// wait for the previous call's results, and not on ranks, which agree on each call.
+  const bool asynchronous_;  // whether the job is asynchronous
+  const bool in_step_;       // inputs are read after the previous step has been delivered
+  /// A call is launched before the previous one is settled. This is false if the writer of an input
+  /// may wait for the previous call's results, and on ranks, which agree on each call.
   const bool ahead_;
   const size_t input_slots_;
   StepCounter filled_, computed_, consumed_, reached_, finished_;
 
-  // Of the compute thread.
+  // Used by the compute thread only.
   SpinPolicy for_inputs_, for_sinks_, for_log_;
-  const size_t always_wanted_;  // of the deliverables the first
+  const size_t always_wanted_;  // every call requests this many deliverables, the first ones
   std::vector<TensorId> deliverables_;
-  std::vector<size_t> wanted_by_;  // deliveries, as indices into deliverables_
+  std::vector<size_t> wanted_by_;  // the index in deliverables_ of each delivery
   std::vector<uint8_t> wanted_;
-  std::vector<int64_t> delivered_;  // by output slot: steps to be reached before a call uses it
+  std::vector<int64_t> delivered_;  // per output slot: the steps to reach before its next use
   bool saves_ = false;              // the state after the next call is captured
-  int64_t saved_ = 0;               // steps of the last captured state
+  int64_t saved_ = 0;               // the number of steps of the last captured state
   Clock::time_point begin_, woken_, launched_;
   Stop stop_ = Stop::kNone;
   std::string loss_failure_;
 
   std::array<StepRecord, kRecords> records_;
-  std::string check_failure_;  // of the delivery thread
+  std::string check_failure_;  // set by the delivery thread
   std::optional<Clock::time_point> first_call_done_;
   std::exception_ptr input_error_, compute_error_, deliver_error_;
 };

@@ -1,8 +1,9 @@
 // Runs the calls of a prepared job on three threads (see the diagram in executor.cpp). In a
 // synchronous job, a call starts when the deliveries of the previous call have reached their sinks.
-// Where that call delivers nothing, a device that runs beside the host gets the next call earlier.
-// In an asynchronous job, a call starts when an output slot is free. Inputs are loaded ahead,
-// except those of a synchronous job that come from a pipe, whose writer sees when they are read.
+// If the previous call delivers nothing, a device other than the host receives the next call
+// earlier. In an asynchronous job, a call starts when an output slot is free. Inputs are loaded
+// ahead, except those of a synchronous job that come from a pipe, because the writer of the pipe
+// can see when they are read.
 #pragma once
 
 #include <chrono>
@@ -29,135 +30,142 @@
 
 namespace flow::exec {
 
-/// Steps that may be in flight: 1 in a synchronous job.
+/// The number of steps that may be in flight: 1 in a synchronous job.
 int64_t pipeline_of(const plan::Job& job);
-/// Two, or four where inputs are small: calls are then short, and the feed is woken for two at
-/// once. At least one for each step in flight.
+/// The number of input slots: two, or four for small inputs, whose calls are short, so that the
+/// feed is woken once for two calls. At least one for each step in flight.
 size_t input_slots(const plan::Job& job);
-/// One for each call and each delivery that may be in flight.
+/// The number of output slots: one for each call and each delivery that may be in flight.
 size_t output_slots(const plan::Job& job, const Backend& backend);
 
-/// What the loss, or a part of it, is divided by: the weight of the labels that count.
+/// The tensors by which the loss, or a part of it, is divided: the weight of the labels that count.
 std::vector<plan::TensorId> divisors_of_loss(const plan::Job& job);
 
-/// What runs read of every call: the loss first, what it is divided by, and what ends a loop.
+/// The tensors that the host reads after every call: first the loss, then its divisors, then the
+/// condition that ends a loop.
 std::vector<plan::TensorId> read_in_each_call(const plan::Job& job);
 
-/// The tensors that a job's calls are asked for: those that each call reads, then what is
-/// delivered.
+/// The tensors that a job's calls may request: first those that the host reads after each call,
+/// then those that are delivered.
 std::vector<plan::TensorId> list_deliverables(const plan::Job& job,
                                               const std::vector<Delivery>& deliveries);
 
-/// What happened in a completed call, for the record log.
+/// The results of a completed call, for the record log.
 struct StepRecord {
   int64_t step = 0;
   double learning_rate = 0;
-  std::optional<double> loss;                // train jobs
+  std::optional<double> loss;                // only in train jobs
   bool without_labels = false;               // a divisor of the loss is 0: no label counts
-  std::optional<double> loss_scale;          // of those with a dynamic one
-  std::optional<double> gradient_norm = {};  // before clipping, where it is computed
-  bool skipped = false;                      // a gradient was not finite: nothing is updated
-  double seconds = 0;                        // since the first call
-  bool saves = false;                        // the state after it is captured
-  bool delivers = false;                     // the delivery thread delivers something of it
-  OutputState outputs = {};                  // where it saves: for its checkpoint
+  std::optional<double> loss_scale;          // only if it is dynamic
+  std::optional<double> gradient_norm = {};  // the norm before clipping, if it is computed
+  bool skipped = false;      // a gradient was not finite, so that nothing was updated
+  double seconds = 0;        // time since the first call
+  bool saves = false;        // the state after the step is captured
+  bool delivers = false;     // the delivery thread delivers something of the step
+  OutputState outputs = {};  // the state for the checkpoint, if the step saves one
 };
 
-/// Threads of the pool that execute() takes.
+/// The number of threads of the pool that execute() uses.
 constexpr size_t kThreads = 3;
 
-/// A job with its data and its program: that of a run, or one that it calls.
+/// A job with its data and its program: the job of a run, or a job that it calls.
 struct PreparedJob {
-  /// Opens the data. `given`: what `--input` says for this job. `draws`: as of InputPipeline.
+  /// Opens the data. `given` contains the `--input` flags for this job. `draws` is passed to
+  /// InputPipeline.
   PreparedJob(const plan::Job& planned, const RunRequest& request,
               const std::vector<std::pair<std::string, std::string>>& given, std::string draws = "",
               Misreading misread = {});
 
-  const plan::Job& job;      // as it is prepared: its batch may be cut
-  plan::UnshardedJob whole;  // for the whole batch: what all but the program is of
+  const plan::Job& job;      // the job as prepared; its batch may be divided into shards
+  plan::UnshardedJob whole;  // describes the whole batch, for everything except the program
   std::unique_ptr<InputPipeline> input_pipeline;
   std::vector<Delivery> deliveries = {};
   std::unique_ptr<Program> program = {};
-  size_t output_slots = 1;      // that the program was prepared with
-  bool launches_ahead = false;  // may a call be launched before the one before it is complete?
+  size_t output_slots = 1;      // the number that the program was prepared with
+  bool launches_ahead = false;  // a call may be launched before the previous one is complete
 };
 
 struct Execution {
   PreparedJob& prepared;
   Deliverer& deliverer;
   int64_t first = 0, end = 0;                // global steps
-  std::optional<double> learning_rate = {};  // what a run made of the base of a plateau
-  /// When the first call started, in a run that is executed in parts.
+  std::optional<double> learning_rate = {};  // the current base rate, if it falls on a plateau
+  /// The time when the first call started, if the run is executed in parts.
   std::optional<std::chrono::steady_clock::time_point> since = {};
   ThreadPool& pool;
-  /// Called on the compute thread after the steps that `saves` names: copies what on_step then
-  /// saves. Allocates nothing. All ranks call it in the steps that `saves` names on rank 0.
+  /// Called on the compute thread after the steps for which `saves` returns true: copies the state
+  /// that on_step then saves. Allocates nothing. All ranks call it after the steps that rank 0
+  /// selects.
   std::function<void()> capture = {};
   std::function<bool(int64_t step)> saves = {};
-  /// Called on the delivery thread after the step's deliveries, in order.
+  /// Called on the delivery thread after the deliveries of each step, in order.
   std::function<void(const StepRecord&)> on_step = {};
-  /// Asked on the compute thread before each call: does the run end here? May be empty.
+  /// Called on the compute thread before each call: returns the reason to end the run here, if any.
+  /// May be empty.
   std::function<Stop()> stop = {};
-  Profile* profile = nullptr;  // of a program that profiles
-  /// Called on the compute thread with those that the program took, in every step that is a
-  /// multiple of `fingerprint_every`; 0: never.
+  Profile* profile = nullptr;  // null if the program does not profile
+  /// Called on the compute thread with the fingerprints that the program took, in every step that
+  /// is a multiple of `fingerprint_every`. If `fingerprint_every` is 0, it is never called.
   std::function<void(int64_t step, std::span<const Fingerprint>)> keep_fingerprints = {};
   int64_t fingerprint_every = 0;
-  /// Those that run the same steps; null: this process is alone. They launch a call together or not
-  /// at all, and stop after the same step.
+  /// The ranks that run the same steps; null if this process is the only rank. Either all ranks
+  /// launch a call or none does, and all stop after the same step.
   Ranks* ranks = nullptr;
 };
 
 struct RunResult {
-  int64_t steps = 0;  // global step reached: calls that are complete
+  int64_t steps = 0;  // the global step reached, which is the number of complete calls
   std::optional<double> last_loss;
-  bool without_labels = false;  // of the last step, as in its record
-  double seconds = 0;           // of all calls and deliveries, since the first
-  std::optional<std::chrono::steady_clock::time_point> since;  // when that began
+  bool without_labels = false;  // the value in the last step's record
+  double seconds = 0;           // time of all calls and deliveries, since the first call
+  /// The time when the first call started.
+  std::optional<std::chrono::steady_clock::time_point> since;
   std::optional<std::chrono::steady_clock::time_point> first_call_done;
   Stop stop = Stop::kNone;
-  std::string failure;  // a check failed: a non-finite loss or checked tensor
-  /// What the feed, a sink or on_step threw. The calls up to `steps` are complete all the same.
-  /// `delivered`: so are their deliveries, which is false after an error of a sink or on_step.
+  std::string failure;  // the text of a failed check: a non-finite loss or checked tensor
+  /// An exception from the feed, a sink or on_step. The calls up to `steps` are complete
+  /// nevertheless. `delivered` is true if their deliveries are complete, too; it is false after an
+  /// error of a sink or of on_step.
   std::exception_ptr error;
   bool delivered = true;
 
   bool cut_short() const { return stop != Stop::kNone || !failure.empty() || error; }
 };
 
-/// Runs steps [first, end), or up to where a stream ends. The deliverer stays open for more. From
-/// the second call on, the compute thread allocates nothing. Throws RunError for a fault of a call
-/// (naming step, row, value and limit) and for a failure of the device.
+/// Runs steps [first, end), or fewer if a stream ends earlier. The deliverer stays open for more
+/// steps. From the second call on, the compute thread allocates nothing. Throws RunError for a
+/// fault of a call (naming step, row, value and limit) and for a failure of the device.
 RunResult execute(const Execution& execution);
 
-/// Runs the steps on all ranks, where the execution has several: rank 0 tells the others to run
-/// those of job `job`, as Order counts them. What fails on one rank is the error of rank 0's
-/// result. Without ranks: as execute.
+/// Runs the steps on all ranks if the execution has several: rank 0 orders the others to run the
+/// steps of job `job`, a number as in Order. An error on any rank becomes the error of rank 0's
+/// result. Without ranks, the same as execute.
 RunResult execute_on_ranks(const Execution& execution, int64_t job);
 
-/// Fills in the loss and why it may be NaN, the loss scale and whether the call skipped its update.
-/// REQUIRES: a train job.
+/// Sets the loss, whether its divisor is 0, the loss scale, and whether the call skipped its
+/// update. REQUIRES: a train job.
 void read_losses(const Program& program, size_t slot, const plan::Job& job, StepRecord& record);
-/// "the loss `loss` is nan", and why where that is known.
+/// Returns a text such as "the loss `loss` is nan", with the reason if it is known.
 std::string text_of_loss(const plan::Optimizer& optimizer, const StepRecord& record);
 
-/// Names the step, the place in the job file, the value and its limit, and where in the data the
-/// value is: "step 3: `label` contains 10 at row 13 (row 3900 of data/labels.npy)".
+/// Returns an error that names the step, the place in the job file, the value and its limit, and
+/// the position of the value in the data: "step 3: `label` contains 10 at row 13 (row 3900 of
+/// data/labels.npy)".
 RunError fault_error(const Fault& fault, int64_t step, const plan::Job& job,
                      const InputPipeline& input_pipeline);
 
-/// Where the steps of a job with a loop are cut: PrepareOptions::segments.
+/// Returns where the steps of a job with a loop are divided: PrepareOptions::segments.
 std::vector<size_t> segments_of(const plan::Job& job);
 
-/// Runs the program's first segment, its second once for each pass, and its last one. States stay
-/// on the device. `until` is read on the host after each pass.
-/// REQUIRES: `program` is of `job`, which has a loop, and was prepared with segments_of(job).
+/// Returns a program that runs the first segment of `program`, its second segment once for each
+/// pass, and its last segment. States stay on the device. The host reads `until` after each pass.
+/// REQUIRES: `program` was prepared from `job`, which has a loop, with segments_of(job).
 std::unique_ptr<Program> make_loop(const plan::Job& job, std::unique_ptr<Program> program);
 
-/// Wraps a program: its inputs and results have the rows of the batch in the order of the data, the
-/// program itself has them in a random one, drawn from `seed`. `options`: of the program.
-/// RequestError for a job without rows, or whose results say which row is which: one that draws a
-/// number for each row, or delivers parts of shards.
+/// Wraps a program so that its inputs and results have the rows of the batch in the order of the
+/// data, while the program itself receives them in a random order drawn from `seed`. `options` are
+/// those of the program. Throws RequestError if the job has no rows, or if its results depend on
+/// their order: if it draws a random number for each row, or delivers parts of shards.
 std::unique_ptr<Program> permute_rows(const plan::Job& job, const PrepareOptions& options,
                                       uint64_t seed, std::unique_ptr<Program> program);
 

@@ -1,4 +1,5 @@
-// The ranks that do not lead: from the description of a run to its end, and their threads.
+// Runs the ranks that do not lead, from the description of a run to its end. Also contains their
+// threads.
 #include "runtime/exec/run/follower.h"
 
 #include <fmt/format.h>
@@ -19,7 +20,7 @@
 namespace flow::exec {
 namespace {
 
-/// The run that rank 0 prepares, for the other ranks.
+/// Returns the description of the run that rank 0 prepares, for the other ranks.
 std::string describe(const RunRequest& request) {
   Json text{{"plan", plan::to_json(request.plan)}, {"job", request.job.name},
             {"root", request.root.string()},       {"inputs", request.inputs},
@@ -55,7 +56,8 @@ class Follower {
   }
 
  private:
-  /// All deliveries count for what a call computes, but none of them is made here.
+  /// Runs the steps of an order. All deliveries affect what a call computes, but this rank delivers
+  /// nothing.
   void execute_steps(const Order& order) {
     Execution execution =
         order.job == 0 ? of_run() : prepared_.called.numbered(order.job).execution(nothing_, pool_);
@@ -66,11 +68,11 @@ class Follower {
     try {
       execute_on_ranks(execution, order.job);
     } catch (const std::exception&) {
-      if (ranks_.failed()) throw;  // else it is the same on all ranks, and rank 0 reports it
+      if (ranks_.failed()) throw;  // otherwise all ranks have the same error, and rank 0 reports it
     }
   }
 
-  /// Steps of the job that is not called by another one.
+  /// Returns the execution of the main job, which no other job calls.
   Execution of_run() {
     return {.prepared = prepared_,
             .deliverer = nothing_,
@@ -84,12 +86,13 @@ class Follower {
   PreparedRun& prepared_;
   Ranks& ranks_;
   const FollowOptions& options_;
-  const int64_t fingerprint_every_;  // of the job itself; 0: none
-  Deliverer nothing_;                // for all jobs: it has no outputs
+  const int64_t fingerprint_every_;  // interval for the job itself; 0: none
+  Deliverer nothing_;                // has no outputs; used for all jobs
   ThreadPool pool_;
 };
 
-/// An error of this rank before it prepares anything; rank 0 reports it.
+/// Calls f, which may fail before this rank prepares anything. Sends an error to rank 0, which
+/// reports it.
 template <typename F>
 auto join_failure(const Ranks& ranks, F f) {
   try {
@@ -170,12 +173,13 @@ void FollowerThreads::end() {
   try {
     leader().send({.kind = Order::Kind::kEnd});
   } catch (const std::exception&) {
-    // They have all ended.
+    // The ranks have all ended.
   }
   threads_.clear();
 }
 
-/// What fails here is reported by rank 0, whose next operation throws it.
+/// Follows until the run ends. If it fails, rank 0 reports the error, because its next operation
+/// throws it.
 void FollowerThreads::follow(Ranks& ranks) {
   try {
     exec::follow(

@@ -1,4 +1,4 @@
-// Opens, checks and prepares what a run needs.
+// Opens, checks and prepares everything that a run needs.
 #include "runtime/exec/run/preparation.h"
 
 #include <fmt/format.h>
@@ -24,7 +24,7 @@ namespace flow::exec {
 
 namespace {
 
-/// For each deliverable: is there a delivery of it that has this property?
+/// Returns for each deliverable whether any of its deliveries has this property.
 template <typename Has>
 std::vector<uint8_t> list_those(const std::vector<plan::TensorId>& deliverables,
                                 const std::vector<Delivery>& deliveries, const Has& has) {
@@ -50,7 +50,7 @@ void require_ranks(const Backend& backend, const plan::Job& job) {
                      "use one process, or --device cpu");
 }
 
-/// Ranks with one shard each exchange statistics of the whole batch.
+/// Checks that each rank has one shard, because ranks exchange statistics of the whole batch.
 void require_rank_of_shard(const plan::Job& job, int64_t ranks) {
   const int64_t shards = plan::shards_of(job);
   if (shards == 1 || shards == ranks) return;
@@ -74,7 +74,7 @@ void require_one_rank(const RunRequest& request, const char* flag) {
                        "use one process and one device; shards give the same results there");
 }
 
-/// What a job with a loop leaves out.
+/// Throws RequestError for requests that a job with a loop does not support.
 void refuse_for_loop(const RunRequest& request, const plan::Job& job) {
   const auto refuse = [&](bool asked, const char* what, const char* hint) {
     if (asked)
@@ -88,7 +88,8 @@ void refuse_for_loop(const RunRequest& request, const plan::Job& job) {
   refuse(request.profile, "--profile is", "profile a job that makes one pass, without `loop`");
 }
 
-/// All rows of a batch are computed here, and none only fills it up.
+/// Checks that rows can be permuted: this process computes all rows of a batch, and no row is
+/// padding.
 void require_permutable(const RunRequest& request, const StepIndex& step_index) {
   require_one_rank(request, "--permute-rows");
   if (request.fingerprints)
@@ -100,7 +101,7 @@ void require_permutable(const RunRequest& request, const StepIndex& step_index) 
         "choose a batch size that divides the rows");
 }
 
-/// Inputs of the job.
+/// Returns the inputs of the job that have these names.
 std::vector<plan::TensorId> tensors_named(const plan::Job& job,
                                           const std::vector<std::string>& names) {
   std::vector<plan::TensorId> tensors;
@@ -110,7 +111,8 @@ std::vector<plan::TensorId> tensors_named(const plan::Job& job,
   return tensors;
 }
 
-/// What `--input` gives to the job itself; names that nobody wants are left for it to refuse.
+/// Returns the `--input` flags for the job itself. This includes names that no job has, so that the
+/// job rejects them.
 std::vector<std::pair<std::string, std::string>> inputs_of(const RunRequest& request) {
   const std::vector<const plan::Job*> others = plan::sub_jobs_of(request.plan, request.job);
   std::vector<std::pair<std::string, std::string>> given;
@@ -122,7 +124,7 @@ std::vector<std::pair<std::string, std::string>> inputs_of(const RunRequest& req
   return given;
 }
 
-/// What commands are to be given of the environment must be there.
+/// Checks that the environment variables that commands need are set.
 void require_environment(const RunRequest& request) {
   for (const auto& [sink, where] : plan::commands_of(request.plan, request.job))
     for (const auto& [name, text] : sink.env)
@@ -135,11 +137,11 @@ void require_environment(const RunRequest& request) {
                         *missing));
 }
 
-/// What this rank reads of the batches of a job.
+/// Returns the part of a job's batches that this rank reads.
 BatchShare share_of(const RunRequest& request, const plan::Job& job) {
   if (!request.ranks || !job.sharding) return {};
   const Ranks& ranks = *request.ranks;
-  const bool streams = !ranks.leads() && &job == &request.job;  // jobs that it calls read none
+  const bool streams = !ranks.leads() && &job == &request.job;  // called jobs read no streams
   return {ranks.rank(), ranks.size(), streams ? request.streamed : std::vector<std::string>(),
           ranks.is_first_of_host()};
 }
@@ -172,7 +174,7 @@ SinkOptions sink_options(const RunRequest& request, const plan::Job& job, const 
                       .stopping = [asked = request.stop_signal] { return asked && asked() != 0; },
                       .watchdog = request.watchdog,
                       .hides_launcher = request.ranks != nullptr};
-  options.digests = request.job.train;  // it leaves checkpoints
+  options.digests = request.job.train;  // a train job leaves checkpoints
   if (request.resume) options.commands.resumed_from = first;
   if (metrics) options.keep_reduced = [metrics](const auto& reduced) { metrics->append(reduced); };
   if (tensorboard)
@@ -193,9 +195,9 @@ int64_t end_of_run(const plan::Job& job, const InputPipeline& input_pipeline,
   if (job.run.epochs) end = steps_of_epochs(*job.run.epochs, step_index.steps_per_epoch());
   if (const std::optional<int64_t> limit = steps ? steps : job.run.steps)
     end = std::min(end, *limit);
-  const bool ends_with_slices =
-      input_pipeline.slices() && !step_index.has_rows();                // else one for each step
-  if (ends_with_slices) end = std::min(end, *input_pipeline.slices());  // of an epoch
+  // If a dataset is read, the array has one slice for each step of an epoch.
+  const bool ends_with_slices = input_pipeline.slices() && !step_index.has_rows();
+  if (ends_with_slices) end = std::min(end, *input_pipeline.slices());
   if (job.run.epochs || job.run.steps) return end;
   if (step_index.has_rows()) return std::min(end, step_index.steps_per_epoch());
   return steps || ends_with_slices || input_pipeline.is_seen_reading() ? end : 1;
@@ -252,7 +254,7 @@ void prepare_program(Backend& backend, const RunRequest& request, PreparedJob& p
   if (request.tune) options.tuning = &tuning;
   options.variable_sources = variable_sources;
   options.fingerprints = &job == &request.job && request.fingerprints;
-  // Less than an epoch is not worth putting all of a dataset on the device.
+  // For less than an epoch, copying a whole dataset to the device takes longer than it saves.
   const StepIndex& step_index = prepared.input_pipeline->step_index();
   if (request.permute_rows)
     require_permutable(request, step_index);
@@ -278,7 +280,7 @@ void PreparedRun::capture() {
 
 namespace {
 
-/// What is captured comes before the return, which is the last.
+/// Lists the deliveries of a run. The captured tensors come before the return, which must be last.
 std::vector<Delivery> deliveries_of(const RunRequest& request, const PreparedRun& run) {
   std::vector<Delivery> deliveries = list_deliveries(*run.whole, run.input_pipeline->step_index(),
                                                      followed_keys(request.job, request.job));
@@ -291,7 +293,7 @@ std::vector<Delivery> deliveries_of(const RunRequest& request, const PreparedRun
   return deliveries;
 }
 
-/// A run that captures ends with that step.
+/// Returns the end of the run, which is after the captured step if the run captures.
 int64_t end_of_capture(const RunRequest& request, int64_t first, int64_t end) {
   if (!request.capture) return end;
   const int64_t step = request.capture->step;
@@ -302,14 +304,16 @@ int64_t end_of_capture(const RunRequest& request, int64_t first, int64_t end) {
   return step + 1;
 }
 
-/// Starts to hash the data in the same way: a resumed run knows some of it, and checks it itself.
+/// Starts to hash the data files in the background. A resumed run already has some hashes and
+/// checks the files itself.
 std::future<DataFiles> begin_hashing(const RunRequest& request) {
   if (request.resume) return {};
   return std::async(std::launch::async | std::launch::deferred,
                     [&] { return hash_data(request, {}); });
 }
 
-/// Each variable is a file of a checkpoint.
+/// Checks that a variable's name can be a file name, because checkpoints store each variable in a
+/// file.
 void require_storable(const plan::Job& job, const std::string& variable) {
   constexpr size_t kLongest = 255 - std::string_view(".npy").size();
   for (const std::string& part : split(variable, '/'))
@@ -328,14 +332,14 @@ void require_storable(const RunRequest& request) {
       require_storable(*job, (*job)[variable.tensor].name);
 }
 
-/// Makes the programs of the job and of those that it calls, which share its variables.
+/// Makes the programs of the job and of the jobs that it calls, which share its variables.
 void prepare_programs(Backend& backend, const RunRequest& request, PreparedRun& run) {
   prepare_program(backend, request, run, run.start.first, run.end, {});
   run.start.state.write_to(request.job, *run.program);
   run.called.prepare(backend, *run.program, run.start.state);
 }
 
-/// A rank that does not lead: its variables come from rank 0, and it writes nothing.
+/// Prepares a rank that does not lead. It receives its variables from rank 0 and writes no files.
 PreparedRun prepare_to_follow(Backend& backend, const RunRequest& request) {
   PreparedRun run(request);
   run.end = end_of_run(request.job, *run.input_pipeline, request.steps);
@@ -366,7 +370,7 @@ PreparedRun prepare_to_lead(Backend& backend, const RunRequest& request) {
   return run;
 }
 
-/// Devices of all ranks find each other. What fails on one rank ends all.
+/// Connects the devices of all ranks. An error on one rank ends all ranks.
 void connect(Ranks& ranks, PreparedRun& prepared) {
   try {
     prepared.program->connect();
@@ -377,8 +381,8 @@ void connect(Ranks& ranks, PreparedRun& prepared) {
   }
 }
 
-/// Each rank prepares for itself. Where all succeed, they have the data and the variables of rank
-/// 0.
+/// Prepares the run on each rank separately. If all ranks succeed, they use the data and the
+/// variables of rank 0.
 PreparedRun prepare_on_ranks(Backend& backend, const RunRequest& request) {
   const Ranks& ranks = *request.ranks;
   if (ranks.leads()) {
@@ -418,7 +422,7 @@ void share_variables(const Ranks& ranks, PreparedRun& prepared) {
     if (ranks.leads()) continue;
     state.write_to(prepared.job, *prepared.program);
     for (const auto& job : prepared.called.jobs()) job->restore(state);
-    entry.value = {};  // one at a time: the programs of this rank may have less than all of it
+    entry.value = {};  // freed one by one, because this host may not have memory for all variables
   }
 }
 

@@ -1,5 +1,5 @@
-// All that comes before the first step: data, checkpoints, places to write and programs, each
-// refused here or not at all. Writes nothing.
+// Everything that happens before the first step: data, checkpoints, output paths and programs are
+// checked here or never. Writes no files.
 #pragma once
 
 #include <cstdint>
@@ -23,87 +23,91 @@
 
 namespace flow::exec {
 
-/// Where a run starts: at step 0, or where the run that it resumes ended.
+/// The start of a run: step 0, or the step where the run that it resumes ended.
 struct Start {
-  State state = {};                                // of the variables of all jobs
-  int64_t first = 0;                               // the first global step
-  Sums sums = {};                                  // that print sinks of a resumed run continue
-  int64_t metrics_rows = 0;                        // of metrics.jsonl that a resumed run keeps
-  DataFiles data = {};                             // of train jobs
-  plan::DecisionRecords decisions = {};            // of a resumed run
-  std::optional<io::RecordedFiles> recorded = {};  // likewise; nothing where it does not say
+  State state = {};                      // the variables of all jobs
+  int64_t first = 0;                     // the first global step
+  Sums sums = {};                        // sums of print sinks that a resumed run continues
+  int64_t metrics_rows = 0;              // lines of metrics.jsonl that a resumed run keeps
+  DataFiles data = {};                   // only for train jobs
+  plan::DecisionRecords decisions = {};  // set for a resumed run
+  std::optional<io::RecordedFiles> recorded = {};  // set if the resumed checkpoint lists them
 };
 
-/// Starts to draw the initial values where nothing is loaded, which takes a tenth of a second for
-/// MNIST: on a thread or, where there is none to spare, when they are waited for.
+/// Starts to draw the initial values if nothing is loaded, which takes a tenth of a second for
+/// MNIST. This happens on another thread or, if the system cannot create one, when the result is
+/// requested.
 std::future<State> begin_drawing(const RunRequest& request);
 
-/// The start of a new run. RequestError where the request does not say what its variables start
-/// with, or where that cannot be loaded.
+/// Returns the start of a new run. Throws RequestError if the request does not specify the initial
+/// values of its variables, or if they cannot be loaded.
 Start start_new(const RunRequest& request, std::future<State> drawn);
 
 struct PreparedRun : PreparedJob {
-  /// Opens the data of the job and of those that it calls.
-  /// `request` outlives it.
+  /// Opens the data of the job and of the jobs that it calls. `request` must outlive the object.
   explicit PreparedRun(const RunRequest& request);
 
   Start start = {};
   int64_t end = 0;                    // the global step at which the run is complete
-  std::optional<fs::path> save = {};  // where the final copy goes
-  SubJobRuns called;                  // on the program's variables; they refer to its data
+  std::optional<fs::path> save = {};  // the path of the final copy
+  SubJobRuns called;  // their programs use the program's variables, and they refer to its data
 
-  /// Copies the variables of all jobs into the state. Allocates nothing. On several ranks: all of
-  /// them call it, and rank 0 gets the variables.
+  /// Copies the variables of all jobs into the state. Allocates nothing. If there are several
+  /// ranks, all of them call it, and rank 0 receives the variables.
   void capture();
 };
 
-/// The start of a resumed run, at its newest checkpoint; jobs that it calls continue there, too.
-/// RequestError where that is missing, or of another job, other data or other outputs.
+/// Returns the start of a resumed run, at its newest checkpoint; the jobs that it calls continue
+/// there, too. Throws RequestError if the checkpoint is missing, or belongs to another job, other
+/// data or other outputs.
 Start start_resumed(const RunRequest& request, State state, PreparedRun& run);
 
-/// RunError or RequestError, naming the place in the job file or the flag. On several ranks: they
-/// prepare it together, all or none; where it fails, EndedByLeader on those that do not lead.
+/// Prepares a run. Throws RunError or RequestError naming the place in the job file or the flag.
+/// Several ranks prepare it together, and either all succeed or none; on failure, ranks that do not
+/// lead throw EndedByLeader.
 PreparedRun prepare_run(Backend& backend, const RunRequest& request);
 
-/// The inputs of the request's job that come from a pipe.
+/// Returns the inputs of the request's job that come from a pipe.
 std::vector<std::string> streamed_inputs(const RunRequest& request);
 
-/// All ranks get the variables of rank 0, whose state has their current values.
+/// Sends the variables of rank 0, whose state must have their current values, to all ranks.
 void share_variables(const Ranks& ranks, PreparedRun& prepared);
 
-/// Makes the program of a job, for steps [first, end), on variables that other programs share with
-/// it. RequestError where its batch is cut and the backend does not run shards.
+/// Makes the program of a job, for steps [first, end). It shares variables with `variable_sources`.
+/// Throws RequestError if the job's batch is divided and the backend does not support shards.
 void prepare_program(Backend& backend, const RunRequest& request, PreparedJob& prepared,
                      int64_t first, int64_t end,
                      const std::vector<VariableSource>& variable_sources);
 
-/// Where a job's outputs go: below `directory`, its own part of the run's; `first`: the step that
-/// it goes on from. `metrics` and `tensorboard`: of the run; they outlive the result and may be
-/// null.
+/// Returns the options for a job's outputs, which go below `directory`, the job's part of the run
+/// directory. The job continues from step `first`. `metrics` and `tensorboard` are those of the
+/// run; they must outlive the result and may be null.
 SinkOptions sink_options(const RunRequest& request, const plan::Job& job, const fs::path& directory,
                          int64_t first, MetricsLog* metrics, TensorBoard* tensorboard);
 
-/// The global step at which the job is complete: `run.steps` (or `--steps` in its place) or
-/// `run.epochs`, whichever comes first; with neither in the file one pass, or one step. A sliced
-/// array ends it too where no dataset is read. The largest number where a stream alone does.
-/// RequestError for epochs of a job that reads no dataset.
+/// Returns the global step at which the job is complete: `run.steps` (or `--steps` in its place) or
+/// `run.epochs`, whichever comes first. If the file specifies neither, it is one pass over the
+/// data, or one step. The end of a sliced array also limits it if no dataset is read. It is the
+/// largest int64_t if only a stream ends the job. Throws RequestError for epochs of a job that
+/// reads no dataset.
 int64_t end_of_run(const plan::Job& job, const InputPipeline& input_pipeline,
                    std::optional<int64_t> steps);
 
-/// Says what looks like a mistake, or costs more than expected: values that are not finite, layers
-/// that nobody trains, dropped rows, hooks that never fire or write much. REQUIRES: request.say.
+/// Prints remarks about probable mistakes and unexpected costs: values that are not finite, layers
+/// that no job trains, dropped rows, hooks that never fire or that write much. REQUIRES:
+/// request.say is not empty.
 void say_remarks(const RunRequest& request, const Backend& backend, const PreparedRun& prepared);
 
-/// What the variables are loaded from: `--load`, else the file's words; nothing where it is
-/// "none". RequestError where "none" is one of several.
+/// Returns the paths from which variables are loaded: those of `--load`, otherwise those in the job
+/// file; empty for "none". Throws RequestError if "none" is one of several.
 std::vector<LoadedPath> loaded_from(const RunRequest& request);
 
-/// What a run of this request reads: data, the checkpoint, arrays that variables start with.
-/// RequestError where an `--input` cannot be read.
+/// Returns the paths that a run of this request reads: data, checkpoints, and arrays with initial
+/// values. Throws RequestError if an `--input` cannot be read.
 std::vector<fs::path> paths_read(const RunRequest& request);
 
-/// Where `save` goes, links followed. RequestError when it is there and no checkpoint, is a file's
-/// name, or cannot be written.
+/// Returns the path to which `save` writes, after links are resolved. Throws RequestError if the
+/// path exists and is not a checkpoint, has the suffix of a file, or cannot be written.
 std::optional<fs::path> save_target(const RunRequest& request);
 
 }  // namespace flow::exec

@@ -1,4 +1,4 @@
-// What a user should know of a run before its first step.
+// Prints what a user should know about a run before its first step.
 #include "runtime/exec/run/preparation.h"
 
 #include <fmt/format.h>
@@ -16,7 +16,7 @@
 namespace flow::exec {
 namespace {
 
-/// The variables that the optimizers of these jobs move, by name.
+/// Returns the names of the variables that the optimizers of these jobs update.
 std::set<std::string_view> trained_by(const std::vector<const plan::Job*>& jobs) {
   std::set<std::string_view> names;
   for (const plan::Job* job : jobs) {
@@ -44,7 +44,7 @@ void say_products(const RunRequest& request, const Backend& backend) {
     request.say("products are computed " + products->second);
 }
 
-/// Once a column, also where several jobs read it.
+/// Reports each column once, even if several jobs read it.
 void say_nonfinite_data(const RunRequest& request, const PreparedRun& prepared) {
   std::set<std::string> said;
   const auto say = [&](const InputPipeline& from) {
@@ -55,14 +55,17 @@ void say_nonfinite_data(const RunRequest& request, const PreparedRun& prepared) 
   for (const auto& job : prepared.called.jobs()) say(*job->prepared().input_pipeline);
 }
 
-/// A loss need not show them: not every variable is part of it.
+/// Reports variables that are not finite. The loss may not show them, because not every variable
+/// contributes to it.
 void say_nonfinite(const RunRequest& request, const State& state) {
   if (const auto found = nonfinite_variables(state, [](const plan::Variable&) { return true; }))
     request.say("a loaded variable is not finite: " + *found);
 }
 
-/// A layer of a called job that has another name than where it is trained, or a teacher that nobody
-/// has loaded, computes something all the same. For a predict job, the user wrote `--load none`.
+/// Reports variables that are neither trained nor loaded. For example, a called job may have a
+/// layer under a different name from the one that is trained, or nothing was loaded into a teacher;
+/// both compute something nevertheless. A predict job is not checked, because its user wrote
+/// `--load none`.
 void say_untrained(const RunRequest& request, const State& state) {
   if (!request.job.train) return;
   const std::set<std::string_view> trained = trained_by(jobs_of(request));
@@ -85,7 +88,7 @@ void say_dropped_rows(const RunRequest& request, const StepIndex& step_index) {
 
 void say_hooks(const RunRequest& request, const PreparedRun& prepared) {
   const int64_t first = prepared.start.first, end = prepared.end;
-  if (end == std::numeric_limits<int64_t>::max()) return;  // a stream ends when it ends
+  if (end == std::numeric_limits<int64_t>::max()) return;  // the end of a stream is not known
   std::set<std::string_view> said;                         // a hook on a scope has many deliveries
   for (const Delivery& delivery : prepared.deliveries)
     if (first == 0 && end > 0 && delivery.count(end) == 0 && said.insert(delivery.where).second)

@@ -1,4 +1,5 @@
-// A run from its first step to its record: outputs, metrics, checkpoints, run.json.
+// Executes a run from its first step to its record, with its outputs, metrics and checkpoints, and
+// writes run.json.
 #include "runtime/exec/run/run.h"
 
 #include <fmt/format.h>
@@ -72,17 +73,18 @@ class Run {
   RunResult execute() {
     if (request_.resume) {
       remove_leftovers();
-      outputs_.open();  // first: what is refused leaves the run's plan and record as they were
+      outputs_.open();  // opened first: a failure leaves the run's plan and record unchanged
     }
     write_plan(request_);
     home_.emplace(request_.directory);
     checkpoint_writer_.emplace(request_, prepared_, *home_, outputs_.metrics, outputs_.tensorboard,
                                followed_.decisions(), warning_);
     if (request_.resume) {
-      const fs::path before = request_.directory / kRunRecord;  // how the run before ended
+      // The record of how the previous run ended.
+      const fs::path before = request_.directory / kRunRecord;
       if (const std::error_code error = remove_path(before))
         throw cannot("remove", before, error.value());
-      Folder(request_.directory).sync();  // nor may it come back in a power cut
+      Folder(request_.directory).sync();  // a power failure must not restore the record
       checkpoint_writer_->prune();
     } else {
       outputs_.open();
@@ -91,7 +93,7 @@ class Run {
     if (request_.profile) profile_.emplace(job_.name, *prepared_.program, prepared_.start.first);
     RunResult result;
     result.steps = prepared_.start.first;
-    bool goes_on = settle(result);  // calls that were due when a resumed run stopped
+    bool goes_on = settle(result);  // makes calls that were due when the resumed run stopped
     while (goes_on && result.steps < prepared_.end) {
       const int64_t until = std::min({prepared_.end, prepared_.called.next_after(result.steps),
                                       followed_.next_after(result.steps)});
@@ -101,14 +103,14 @@ class Run {
     return result;
   }
 
-  /// Of an earlier run that was killed: parts of files and of checkpoints.
+  /// Removes incomplete files and checkpoints of an earlier run that was killed.
   void remove_leftovers() {
     io::CheckpointFolder(request_.directory).remove_leftovers();
     io::CheckpointFolder::at_path(request_.directory / kBestFolder).remove_leftovers();
     remove_temporaries(request_.directory);
   }
 
-  /// Goes on from where `before` ended.
+  /// Continues from the step at which `before` ended.
   RunResult execute_until(int64_t step, const RunResult& before) {
     RunResult result = execute_on_ranks(
         {.prepared = prepared_,
@@ -136,13 +138,15 @@ class Run {
     return result;
   }
 
-  /// What a command or a hook, of this job or of one that it calls, has asked for.
+  /// Returns the reason to stop that a command or a hook has requested, in this job or in a job
+  /// that it calls.
   Stop stop_asked() const {
     const Stop own = outputs_.deliverer->stop_asked();
     return own == Stop::kNone ? prepared_.called.stop_asked() : own;
   }
 
-  /// Where one of them has failed, those that were not told yet hear it when they are destroyed.
+  /// Ends the commands. If one of them fails, the remaining ones receive the status when they are
+  /// destroyed.
   void end_commands() {
     const bool done = outcome_.exit_status == kDone;
     const char* status = outcome_.interrupted() ? "stopped" : done ? "done" : "failed";
@@ -156,8 +160,8 @@ class Run {
     }
   }
 
-  /// Returns when all outputs are on the disk: run.json, which comes next, says how the run ended,
-  /// and may not outlive them in a power cut.
+  /// Returns when all outputs are on the disk. run.json, which is written next, records how the run
+  /// ended, and must not survive a power failure if the outputs do not.
   void keep_outputs() {
     outputs_.close();
     home_->sync();
@@ -168,14 +172,15 @@ class Run {
     return asked == Stop::kNone ? stop_for(request_.stop_signal) : asked;
   }
 
-  /// Where something is settled after it, the state is whole then.
+  /// Returns true if the state after the step is saved. If values or calls are due after the step,
+  /// the state is complete only after them, and settle() saves it.
   bool saves(int64_t step) {
     return !prepared_.called.due_at(step + 1) && !followed_.due_at(step + 1) &&
            checkpoint_writer_->wanted_after(step);
   }
 
-  /// After the last step, takes the values and makes the calls that are due, and saves if that is
-  /// due too. False when the run ends.
+  /// Takes the values and makes the calls that are due after the last step, and saves the state if
+  /// a checkpoint is due, too. Returns false if the run ends.
   bool settle(RunResult& result) {
     const int64_t steps = result.steps;
     const bool took =
@@ -207,17 +212,17 @@ class Run {
     result.stop = of_calls.stop;
     result.failure = of_calls.failure;
     result.error = of_calls.error;
-    result.delivered = !result.error;  // a call was left in its middle
+    result.delivered = !result.error;  // an error leaves a call incomplete
   }
 
-  /// Where the last values say so.
+  /// Saves the best state if the last values made it the best.
   void save_best(int64_t steps) {
     if (!followed_.finds_best()) return;
     capture();
     checkpoint_writer_->save_best(steps, outputs_.state());
   }
 
-  /// What this rank has trained alone goes to the others.
+  /// Sends variables that only this rank has trained to the other ranks.
   void share_trained() {
     if (!request_.ranks) return;
     capture();
@@ -225,7 +230,8 @@ class Run {
     share_variables(*request_.ranks, prepared_);
   }
 
-  /// Between calls, when other ranks wait for orders: they have parts of variables.
+  /// Copies all variables between calls, while the other ranks wait for orders. They have parts of
+  /// variables.
   void capture() {
     if (request_.ranks) request_.ranks->send({.kind = Order::Kind::kCapture});
     prepared_.capture();
@@ -272,11 +278,12 @@ class Run {
     }
   }
 
-  /// What failed is no part of the calls, so that the state is worth keeping: where all was
-  /// delivered, to go on from; else beside the checkpoints, for what was not delivered would never
-  /// be. Says where it is; empty where there is nothing to keep.
+  /// Saves the state after a failure outside the calls, because it is still valuable. If everything
+  /// was delivered, it is saved as a checkpoint to resume from. Otherwise it is saved separately
+  /// from the checkpoints, because a resumed run would never deliver what is missing. Returns a
+  /// text about its place, or "" if no state is saved.
   std::string save_after_failure(const RunResult& result) {
-    // After a check that failed beside it the state is not worth keeping.
+    // If a check failed as well, the state is not worth saving.
     if (!job_.train || !result.failure.empty() || result.steps == prepared_.start.first) return {};
     try {
       capture();
@@ -288,11 +295,11 @@ class Run {
                          steps_text(checkpoint_writer_->rescue(result.steps)),
                          (request_.directory / kRescued).string());
     } catch (const std::exception&) {
-      return {};  // the failure that led here is the one to tell
+      return {};  // The caller reports the original failure.
     }
   }
 
-  /// Throws it, and says what is left.
+  /// Throws the error of `result`, and adds what was saved.
   [[noreturn]] void fail(const RunResult& result) {
     const std::string left = save_after_failure(result);
     try {
@@ -328,13 +335,14 @@ class Run {
     if (!result.failure.empty())
       outcome_.exit_status = kCheckFailed;
     else if (outcome_.stop == Stop::kSignal)
-      outcome_.exit_status = 128 + request_.stop_signal();  // as shells call a death of that signal
-    // After a failed check the state is not worth keeping; the checkpoints before it are left.
+      // Shells report this status for a death by this signal.
+      outcome_.exit_status = 128 + request_.stop_signal();
+    // After a failed check the state is not worth saving; the earlier checkpoints remain.
     if (result.failure.empty()) save_last(result);
     outputs_.deliverer->finish(job_.train && outcome_.stop == Stop::kSignal);
   }
 
-  /// What failed first is the error to report, whatever fails here.
+  /// Records the error that occurred first. Errors that occur here are ignored.
   void record_failure(const std::exception& error) {
     const auto attempt = [](auto action) {
       try {
@@ -342,8 +350,8 @@ class Run {
       } catch (const std::exception&) {
       }
     };
-    outputs_.deliverer.reset();  // ends the commands
-    if (!home_) return;          // without a plan it is not the directory of a run
+    outputs_.deliverer.reset();  // also ends the commands
+    if (!home_) return;          // a directory without a plan is not a run directory
     attempt([&] { home_->sync(); });
     attempt([&] { write_record(exit_status_of(error), error.what()); });
   }
@@ -385,7 +393,7 @@ class Run {
 
   Backend& backend_;
   const RunRequest& request_;
-  const plan::Job& job_;  // for the whole batch
+  const plan::Job& job_;  // describes the whole batch
   PreparedRun& prepared_;
   const StepIndex& step_index_;
   std::optional<SameDirectory> home_;
@@ -396,11 +404,11 @@ class Run {
   std::optional<ThreadPool> pool_;
   std::optional<Profile> profile_;
   const std::string started_ = utc_time();
-  int64_t steps_;  // complete
+  int64_t steps_;  // complete steps
   RunOutcome outcome_;
 };
 
-/// Leaves DIR as it was where the run is refused.
+/// Prepares the run. If it is refused, restores the run directory to its earlier state.
 PreparedRun prepare_or_clean(Backend& backend, const RunRequest& request) {
   try {
     return prepare_run(backend, request);

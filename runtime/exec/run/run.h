@@ -1,4 +1,4 @@
-// Running a job, and what comes of it.
+// Runs a job and returns the outcome.
 #pragma once
 
 #include <cstdint>
@@ -15,37 +15,37 @@
 namespace flow::exec {
 
 struct RunOutcome {
-  int exit_status = kDone;  // or kCheckFailed, or 128 and the signal that stopped it
-  std::string error;        // what failed, for exit status 1
-  std::string hint;         // what to do about that; may be empty
-  int64_t first_step = 0;   // taken by this run: not 0 where it was resumed
-  int64_t steps = 0;        // global step reached
+  int exit_status = kDone;  // kDone, kCheckFailed, or 128 plus the signal that stopped the run
+  std::string error;        // the error, if the exit status is 1
+  std::string hint;         // how to fix the error; may be empty
+  int64_t first_step = 0;   // the first step of this run: not 0 if it was resumed
+  int64_t steps = 0;        // the global step reached
   int64_t epochs = 0;
   std::optional<double> last_loss;
-  double seconds = 0;                        // of all calls
-  double seconds_to_first_step = 0;          // from the start of the process
-  std::optional<fs::path> checkpoint;        // the last state, where it was left
-  std::optional<fs::path> saved;             // the copy that `save` asked for
-  Stop stop = Stop::kNone;                   // what ended it before its last step
-  std::string stopping_hook;                 // whose condition ended it; else empty
-  std::string early_stop;                    // why `early_stopping` ended it; else empty
-  std::vector<ProfileReport> profiles = {};  // where asked for: of the job, of those it called
+  double seconds = 0;                  // time of all calls
+  double seconds_to_first_step = 0;    // time since the start of the process
+  std::optional<fs::path> checkpoint;  // the last state, if it was saved
+  std::optional<fs::path> saved;       // the copy that `save` requested
+  Stop stop = Stop::kNone;             // the reason why it ended before its last step
+  std::string stopping_hook;           // the hook whose condition ended the run, or empty
+  std::string early_stop;              // the reason why `early_stopping` ended the run, or empty
+  std::vector<ProfileReport> profiles = {};  // if requested: the job, then the called jobs
 
   bool interrupted() const { return stop != Stop::kNone; }
 };
 
-/// Everything that can be refused is refused before the first step, with DIR left as it was:
-/// inputs, data files, the checkpoint, places that cannot be written. Then runs, and writes
-/// run.json last (with the error too, if one is thrown). Throws RunError.
+/// Runs a job. Everything that can be refused is refused before the first step, and then the run
+/// directory is unchanged: inputs, data files, the checkpoint, paths that cannot be written. Writes
+/// run.json last; if an exception is thrown, run.json contains the error. Throws RunError.
 RunOutcome run(Backend& backend, const RunRequest& request);
 
 struct JobMemory {
   std::string job;
-  MemoryReport memory;  // without variables that a job before it in the list has
+  MemoryReport memory;  // excludes variables of jobs that precede it in the list
 };
 
-/// `--dry-run`: does all that comes before the first step; returns what memory it would take: of
-/// the job, then of those that it calls.
+/// Implements `--dry-run`: does everything that precedes the first step, and returns the memory
+/// that the job and then each job that it calls would need.
 std::vector<JobMemory> dry_run(Backend& backend, const RunRequest& request);
 
 }  // namespace flow::exec

@@ -1,5 +1,5 @@
-// The plan and the record of a run. Opens what a run writes, keeps it on the disk, and says what of
-// it a checkpoint needs.
+// The plan and the record of a run. Opens the files that a run writes, makes sure that they are on
+// the disk, and returns what a checkpoint needs of them.
 #include "runtime/exec/run/run_outputs.h"
 
 #include <fmt/format.h>
@@ -30,16 +30,17 @@ bool is_utf8(std::string_view text) {
   return true;
 }
 
-/// The root as the plan names it: from the directory of the run.
+/// Returns the root as the plan names it, relative to the run directory.
 std::string root_from_run(const RunRequest& request) {
   std::error_code error;
   const fs::path root = request.root.empty() ? "." : request.root;
   const fs::path run = request.directory.empty() ? "runs/new" : request.directory;
-  const fs::path way = fs::relative(root, fs::absolute(run), error);  // it may not exist yet
+  // The run directory may not exist yet.
+  const fs::path way = fs::relative(root, fs::absolute(run), error);
   return error || way.empty() ? fs::absolute(root).string() : way.string();
 }
 
-/// Of a column of the job's own datasets.
+/// Returns the number of rows if `name` is a column of the job's own datasets.
 std::optional<int64_t> rows_of(const std::string& name, const plan::Job& job,
                                const InputPipeline& input_pipeline) {
   const bool own = std::ranges::any_of(job.datasets, [&](const plan::Dataset& dataset) {

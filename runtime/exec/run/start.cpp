@@ -1,4 +1,5 @@
-// Where what is asked for reads and saves. Draws, loads or resumes what a run starts with.
+// Finds the paths that a request reads and saves to. Draws, loads or resumes the initial state of a
+// run.
 #include <fmt/format.h>
 #include <unistd.h>
 
@@ -25,7 +26,7 @@ namespace {
 
 constexpr const char* kNone = "none";
 
-/// The nearest folder above `path` that is there; whatever is missing will be made in it.
+/// Returns the nearest existing folder above `path`; missing folders will be created in it.
 fs::path existing_ancestor(const fs::path& path) {
   std::error_code ignored;
   fs::path at = fs::absolute(path).lexically_normal().parent_path();
@@ -33,7 +34,7 @@ fs::path existing_ancestor(const fs::path& path) {
   return at;
 }
 
-/// Does the request say what variables start with?
+/// Checks that the request specifies how variables are initialized.
 void require_values(const RunRequest& request) {
   const plan::Job& job = request.job;
   if (!request.load_partial.empty() && loaded_from(request).empty())
@@ -47,7 +48,7 @@ void require_values(const RunRequest& request) {
                        "add --load CHECKPOINT or --load RUN; --load none initializes them");
 }
 
-/// Loads what the run asks for, and again where another run replaced it meanwhile.
+/// Loads what the request names, and repeats this if another run replaced the checkpoint meanwhile.
 Loaded load_unreplaced(const RunRequest& request, State& state) {
   constexpr int kMostTimes = 10;
   for (int i = 1;; ++i) {
@@ -61,7 +62,7 @@ Loaded load_unreplaced(const RunRequest& request, State& state) {
   }
 }
 
-/// "`a`, `b` and 7 more"
+/// Returns a list of names such as "`a`, `b` and 7 more".
 std::string first_names(const std::vector<std::string>& names) {
   constexpr size_t kMost = 5;
   std::vector<std::string> shown;
@@ -71,7 +72,7 @@ std::string first_names(const std::vector<std::string>& names) {
          (names.size() > kMost ? fmt::format(" and {} more", names.size() - kMost) : "");
 }
 
-/// Loads what the request names, and draws the rest.
+/// Loads the variables that the request names, and draws the others.
 void load_variables(const RunRequest& request, State& state) {
   state.initialize(request.root, true);
   std::vector<std::string> anew;
@@ -106,7 +107,8 @@ Checkpoint open_newest(const RunRequest& request) {
                      "one");
 }
 
-/// RequestError where the data have another length than before. Sets where sub-jobs continue.
+/// Throws RequestError if the data do not have the same length as before. Sets the steps from which
+/// sub-jobs continue.
 void resume_data(const Checkpoint& checkpoint, const StepIndex& step_index, SubJobRuns& called) {
   constexpr const char* kRemedy =
       "to train on other data, start a new run with --load and another -o DIR";
@@ -127,7 +129,7 @@ void resume_data(const Checkpoint& checkpoint, const StepIndex& step_index, SubJ
         kRemedy);
 }
 
-/// The files that a resumed run appends to.
+/// Returns the files that a resumed run appends to.
 std::vector<std::string> growing_files_of(const RunRequest& request, const PreparedRun& run) {
   std::vector<std::string> files = growing_files(run.deliveries);
   if (request.job.train) files.emplace_back(kMetricsFile);
@@ -136,7 +138,7 @@ std::vector<std::string> growing_files_of(const RunRequest& request, const Prepa
   return files;
 }
 
-/// The outputs that the checkpoint knows of, by their paths.
+/// Returns the outputs that the checkpoint lists, by their paths.
 std::optional<io::RecordedFiles> recorded_files(const Checkpoint& checkpoint,
                                                 const fs::path& directory) {
   const std::optional<plan::FilesRecord> files = checkpoint.files();
@@ -182,7 +184,7 @@ std::optional<fs::path> save_target(const RunRequest& request) {
   const std::string where = request.save ? "--save" : wanted.save_where;
   if (text->empty()) throw RequestError(where + ": empty path", "name a path, or use --save none");
   fs::path path = (request.save ? fs::path(*text) : request.root / *text).lexically_normal();
-  if (!path.has_filename()) path = path.parent_path();  // it ended with a slash
+  if (!path.has_filename()) path = path.parent_path();  // the path ended with a slash
   path = followed(path);
   static const std::set<fs::path> kFileNames = {".npz", ".npy", ".pt", ".pth", ".safetensors"};
   if (kFileNames.contains(path.extension()))
@@ -200,7 +202,7 @@ std::optional<fs::path> save_target(const RunRequest& request) {
     refuse("exists and is not a checkpoint");
   if (!request.directory.empty() && is_written(path, request.directory))
     refuse("belongs to the run itself");
-  // An older checkpoint there is replaced whole, with all that lies in its folder.
+  // An older checkpoint is replaced completely, with everything in its folder.
   if (!request.directory.empty() && lies_in(request.directory, path))
     refuse("contains the run directory");
   for (const fs::path& read : paths_read(request))
@@ -221,7 +223,8 @@ std::future<State> begin_drawing(const RunRequest& request) {
     if (draws) state->initialize(request.root);
     return std::move(*state);
   };
-  // Copied: libstdc++ moves a function to a thread and, where none starts, uses it again.
+  // Copied, not moved: libstdc++ moves the function to a thread and, if no thread starts, uses it
+  // again.
   return std::async(draws ? std::launch::async | std::launch::deferred : std::launch::deferred,
                     draw);
 }
@@ -241,7 +244,7 @@ Start start_resumed(const RunRequest& request, State state, PreparedRun& run) {
   resume(checkpoint, request.job, state);
   if (request.say) request.say("resuming from " + checkpoint.path().string());
   resume_data(checkpoint, run.input_pipeline->step_index(), run.called);
-  // An older version wrote losses and nothing else.
+  // An older version wrote only losses to the metrics.
   const int64_t losses = ceil_div(record.step, request.job.run.log_every);
   Start start{std::move(state), record.step, record.sums.value_or(Sums()),
               record.metrics_rows.value_or(losses)};

@@ -1,4 +1,4 @@
-// Calls of other jobs between the steps of one.
+// Calls other jobs between the steps of a job.
 #include "runtime/exec/run/sub_jobs.h"
 
 #include <fmt/format.h>
@@ -18,8 +18,9 @@ namespace {
 
 constexpr int64_t kNever = std::numeric_limits<int64_t>::max();
 
-/// The job as it is called: of its run section only what shapes a call is left, and what it draws
-/// at random has a name of its own. What `main` averages is read under the name of its average.
+/// Returns the job in the form in which it is called: its run section has only what affects a call,
+/// and the names of its random draws are unique. Variables that `main` averages are read under the
+/// names of their averages.
 plan::Job called(const plan::Job& job, const plan::SubJob& also, const plan::Job& main) {
   plan::Job made = job;
   if (also.averaged)
@@ -41,8 +42,8 @@ plan::Job called(const plan::Job& job, const plan::SubJob& also, const plan::Job
 
 Period period_of(const plan::SubJob& also) { return {also.every_steps, also.every_epochs}; }
 
-/// `--input` gives to a called job what nothing else does: another of the same name is the main
-/// job's.
+/// Returns the `--input` flags for a called job: those for inputs that have no other source. An
+/// input of the main job with the same name gets the flag instead.
 std::vector<std::pair<std::string, std::string>> inputs_of(const plan::Job& job,
                                                            const RunRequest& request) {
   std::vector<std::pair<std::string, std::string>> given;
@@ -158,7 +159,7 @@ RunResult SubJobRun::call(const CallSite& site) {
   return execute_on_ranks(steps, number_);
 }
 
-/// A train job's call is not interrupted, on any rank.
+/// No rank interrupts the call of a train job.
 Execution SubJobRun::execution(Deliverer& deliverer, ThreadPool& pool) {
   return {.prepared = prepared_,
           .deliverer = deliverer,

@@ -1,4 +1,4 @@
-// Programs around another one, which change only some of what it does.
+// Programs that wrap another program and change only some of its behavior.
 #include "runtime/exec/run/executor.h"
 
 #include <fmt/format.h>
@@ -12,7 +12,7 @@
 namespace flow::exec {
 namespace {
 
-/// Forwards what each call needs. Parts of shards are not forwarded: runs with them are refused
+/// Forwards everything that a call needs, except parts of shards: runs with these are refused
 /// before a program is wrapped.
 class WrappedProgram : public Program {
  public:
@@ -85,7 +85,8 @@ class LoopProgram : public WrappedProgram {
   }
 
  private:
-  /// A fault ends the call, too: what follows computes on numbers that mean nothing.
+  /// Returns true if no further pass is needed. A fault ends the call, too, because later passes
+  /// would compute with meaningless numbers.
   bool ends_after_pass(size_t output_slot) {
     if (!loop_.until.valid()) return false;
     wrapped().wait_segment(kPass, output_slot);
@@ -100,8 +101,8 @@ class LoopProgram : public WrappedProgram {
 
 using Bytes = std::vector<std::byte>;
 
-/// Where the rows of the batch lie in a tensor: each is `bytes` long, and they come `repeats`
-/// times, for the extents before their axis.
+/// The positions of the batch's rows in a tensor. A row is `bytes` bytes; the rows appear `repeats`
+/// times, once for each index of the axes before the batch axis.
 struct RowLayout {
   RowLayout(const plan::Tensor& tensor, int64_t batch)
       : repeats(static_cast<size_t>(tensor.shape.elements(0, tensor.batch_axis))),
@@ -113,7 +114,7 @@ struct RowLayout {
   size_t repeats, bytes;
 };
 
-/// A buffer of the same tensor for each slot.
+/// A buffer for each slot of a tensor.
 struct Buffer {
   RowLayout layout;
   std::vector<Bytes> slots;
@@ -124,7 +125,8 @@ struct Buffer {
                      std::move(hint));
 }
 
-/// Rows of the batch; refuses a job that has none, or in which rows are not alike.
+/// Returns the number of rows of the batch. Rejects a job without rows, with batches of different
+/// sizes, or that draws a random number for each row.
 int64_t rows_of(const plan::Job& job) {
   int64_t batch = 0;
   for (const plan::Input& input : job.inputs) {
@@ -203,7 +205,8 @@ class PermutedProgram : public WrappedProgram {
         id, Buffer{RowLayout(tensor, batch), {slots, Bytes(bytes_of(tensor.shape, tensor.dtype))}});
   }
 
-  /// Calls move(here, there) for each row: where the program has it, and where the data have it.
+  /// Calls move(here, there) for each row: its position in the program and its position in the
+  /// data.
   template <typename Move>
   void for_rows(const RowLayout& layout, const Move& move) const {
     for (size_t repeat = 0; repeat < layout.repeats; ++repeat)
@@ -213,9 +216,9 @@ class PermutedProgram : public WrappedProgram {
       }
   }
 
-  std::vector<int64_t> order_;  // which row of the data each row of the program is
+  std::vector<int64_t> order_;  // the row of the data for each row of the program
   Buffers inputs_;
-  mutable Buffers results_;  // written where somebody reads them
+  mutable Buffers results_;  // mutable, because results are written only when they are read
 };
 
 }  // namespace

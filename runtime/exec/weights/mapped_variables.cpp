@@ -1,4 +1,4 @@
-// Reads arrays and makes variables of them.
+// Reads arrays and makes variables of them by a job's rules for names.
 #include "runtime/exec/weights/name_map.h"
 
 #include <fmt/format.h>
@@ -15,7 +15,7 @@
 namespace flow::exec {
 namespace {
 
-/// "`h.0.w` [3, 4], `h.1.w` [3, 4]"
+/// Returns a list such as "`h.0.w` [3, 4], `h.1.w` [3, 4]".
 std::string arrays_text(const std::vector<StoredItem>& arrays) {
   std::vector<std::string> texts;
   for (const StoredItem& item : arrays)
@@ -31,7 +31,7 @@ std::string problem_of(const MappedVariable& variable) {
                      arrays_text(variable.arrays), variable.problem);
 }
 
-/// All that does not fit.
+/// Lists all problems with arrays and variables that do not fit.
 std::vector<std::string> problems_of(const NameMap& map, const std::vector<std::string>& optional,
                                      MappedVariables::Missing missing) {
   std::vector<std::string> problems;

@@ -1,4 +1,4 @@
-// Groups of names, and the words in them.
+// Groups names that differ only in numbers, and compares the words in names.
 #include "runtime/exec/weights/name_map.h"
 
 #include <algorithm>
@@ -14,7 +14,8 @@ namespace {
 
 constexpr const char* kNameSeparators = "./";
 
-/// Words that programs use for the same thing; the first one of a row stands for all.
+/// Words that programs use for the same thing. The first word of a row represents all words of the
+/// row.
 constexpr std::array<std::array<std::string_view, 6>, 18> kSynonyms = {{
     {"weight", "kernel", "gamma", "w", "scale"},
     {"bias", "beta", "b"},
@@ -42,7 +43,7 @@ std::string plain_word(const std::string& word) {
   return word;
 }
 
-/// "norm", "1" of "norm1"; "c", "attn" of "c_attn".
+/// Splits a name into words: "norm1" into "norm" and "1", "c_attn" into "c" and "attn".
 std::vector<std::string> words_in(const std::string& name) {
   std::vector<std::string> words;
   const auto kind = [](char c) {
@@ -60,7 +61,8 @@ std::vector<std::string> words_in(const std::string& name) {
   return words;
 }
 
-/// "h.*.attn" of "h.11.attn", and "11".
+/// Replaces the numbers in a name: returns "h.*.attn" for "h.11.attn", and appends "11" to
+/// `numbers`.
 std::string without_numbers(const std::string& name, std::vector<std::string>& numbers) {
   std::string pattern;
   for (size_t at = 0; at <= name.size();) {
@@ -81,7 +83,7 @@ NameGroup group_of(const std::string& pattern, const Shape& shape,
   return {pattern, shape, std::move(numbers), words_in(pattern), words_in(last), parent};
 }
 
-/// How many words are in both lists, which are sorted.
+/// Returns the number of words that are in both lists. REQUIRES: the lists are sorted.
 double common_words(const std::vector<std::string>& a, const std::vector<std::string>& b) {
   std::vector<std::string> both;
   std::ranges::set_intersection(a, b, std::back_inserter(both));

@@ -1,4 +1,5 @@
-// Groups the arrays that a rule matches with the same captures, and gives each group to variables.
+// Groups the arrays that a rule matches with the same captures, and assigns each group to
+// variables.
 #include "runtime/exec/weights/name_map.h"
 
 #include <fmt/format.h>
@@ -12,15 +13,17 @@
 namespace flow::exec {
 namespace {
 
-/// The arrays of one rule with the same captures, by their position in `from`; null: missing.
+/// The arrays that one rule matches with the same captures, by their position in `from`; null for a
+/// missing array.
 using ArrayGroup = std::vector<const StoredItem*>;
 
-/// "`x` [3, 4]"
+/// Returns a text such as "`x` [3, 4]".
 std::string with_shape(const StoredItem& item) {
   return fmt::format("`{}` {}", item.name, item.shape.str());
 }
 
-/// The shape that the arrays have together; nothing after `problem` has been filled.
+/// Returns the shape of the joined arrays. Returns nothing if they do not fit together; `problem`
+/// is then the reason.
 std::optional<Shape> joined_shape(const plan::NameRule& rule, const std::vector<StoredItem>& arrays,
                                   std::string& problem) {
   std::optional<Shape> whole;
@@ -51,7 +54,7 @@ std::optional<Shape> joined_shape(const plan::NameRule& rule, const std::vector<
       whole = std::move(shape);
       continue;
     }
-    Shape same = shape;  // but for the axis that grows
+    Shape same = shape;  // the shape without the axis along which arrays are joined
     const auto grows = static_cast<int>(*rule.concat);
     if (same.rank() == whole->rank()) same[grows] = (*whole)[grows];
     if (same != *whole || item.dtype_name() != arrays[0].dtype_name()) {
@@ -64,7 +67,7 @@ std::optional<Shape> joined_shape(const plan::NameRule& rule, const std::vector<
   return whole;
 }
 
-/// Builds the map of names.
+/// Builds a NameMap.
 class NameMapper {
  public:
   NameMapper(const std::vector<StoredItem>& items, std::vector<WantedVariable> wanted,
@@ -114,14 +117,15 @@ class NameMapper {
     }
   }
 
-  /// "`h.0.w`", of the pattern `h.*.w`; the pattern where the captures do not say what it names.
+  /// Returns the name of an array, such as "`h.0.w`" for the pattern `h.*.w`. Returns the pattern
+  /// if the captures do not determine the name.
   std::string array_of(size_t rule, size_t position, const plan::Captures& captures) const {
     return fmt::format("`{}`", rules_.patterns(rule).from[position].fill(captures).value_or(
                                    rules_.rule(rule).from[position]));
   }
 
-  /// "; expected `h.0.w` (job.yaml:3:5)": the arrays from which a rule makes the variable. Empty if
-  /// no rule does.
+  /// Returns the arrays from which a rule makes the variable: "; expected `h.0.w` (job.yaml:3:5)".
+  /// Empty if no rule makes it.
   std::string expected_for(const std::string& variable) const {
     std::vector<std::string> texts;
     for (size_t rule = 0; rule < rules_.size(); ++rule)
@@ -137,13 +141,14 @@ class NameMapper {
     return texts.empty() ? "" : fmt::format("; expected {}", join(texts, " or "));
   }
 
-  /// None of the arrays of the group is used.
+  /// Adds all arrays of the group to the unused arrays, with the reason.
   void refuse(const plan::NameRule& rule, const ArrayGroup& group, const std::string& problem) {
     for (const StoredItem* item : group)
       if (item) map_.unused.push_back({*item, &rule, problem});
   }
 
-  /// The names of the arrays of a group that the file lacks, or that an earlier rule matches.
+  /// Returns the names of the group's arrays that the file does not contain, or that an earlier
+  /// rule matches.
   std::string missing_of(size_t rule, const plan::Captures& captures,
                          const ArrayGroup& group) const {
     std::vector<std::string> names;
@@ -183,7 +188,8 @@ class NameMapper {
     std::string problem;
     const auto whole = joined_shape(rule, arrays, problem);
     const auto axis = static_cast<int>(*rule.split);
-    const int64_t slice = whole ? whole->elements() / (*whole)[axis] : 1;  // of one index there
+    // The number of elements at one index of the axis.
+    const int64_t slice = whole ? whole->elements() / (*whole)[axis] : 1;
     int64_t at = 0;
     bool fits = true;
     std::vector<AxisRange> ranges;
@@ -249,7 +255,7 @@ class NameMapper {
   const NameRules rules_;
   NameMap map_;
   std::map<std::string, MappedVariable*> by_name_;
-  std::map<std::pair<size_t, plan::Captures>, ArrayGroup> groups_;  // by rule and captures
+  std::map<std::pair<size_t, plan::Captures>, ArrayGroup> groups_;  // indexed by rule and captures
   std::vector<const StoredItem*> unmatched_;
   std::set<size_t> followed_;  // rules that match an array
 };

@@ -1,5 +1,5 @@
-// Which arrays of a file become which variables, by the rules for names of a job; rules that nobody
-// has written yet; and files of weights for other programs, whose names such rules say, too.
+// Maps the arrays of files to variables by a job's rules for names, and proposes missing rules.
+// Also writes files of weights for other programs, for which the rules are applied in reverse.
 #pragma once
 
 #include <cstdint>
@@ -21,67 +21,68 @@ namespace flow::exec {
 
 using StoredItem = StoredVariables::Item;
 
-/// A variable that is to be loaded.
+/// A variable to be loaded.
 struct WantedVariable {
   std::string name;
   DType dtype;
   Shape shape;
 };
 
-/// Those that a run of these jobs loads: each once, without the slots of optimizers.
+/// Returns the variables that a run of these jobs loads. Each is listed once; slots of optimizers
+/// are omitted.
 std::vector<WantedVariable> wanted_variables(const std::vector<const plan::Job*>& jobs);
 
-/// The part of an array that a variable gets: all of it where `axis` is absent.
+/// The part of an array that a variable receives, or the whole array if `axis` is absent.
 struct AxisRange {
   std::optional<int64_t> axis;
   int64_t begin = 0, size = 0;
 };
 
-/// A variable, and what it gets.
+/// A variable and the arrays from which it is made.
 struct MappedVariable {
   WantedVariable wanted;
-  std::vector<StoredItem> arrays = {};   // in the order of `concat`; none: it gets nothing
-  const plan::NameRule* rule = nullptr;  // null: the array is called like the variable
-  AxisRange range = {};                  // of the joined arrays, after `perm`
-  std::string problem = {};              // why it cannot be loaded; empty: it can
+  std::vector<StoredItem> arrays = {};   // ordered like `concat`; empty if the variable has none
+  const plan::NameRule* rule = nullptr;  // null if the array has the same name as the variable
+  AxisRange range = {};                  // the part of the joined arrays, after `perm`
+  std::string problem = {};              // the reason why it cannot be loaded, or empty
 };
 
-/// An array that no variable gets, and why.
+/// An array that no variable receives, and the reason.
 struct UnusedArray {
   StoredItem item;
-  const plan::NameRule* rule = nullptr;  // that matches it, if one does
+  const plan::NameRule* rule = nullptr;  // the rule that matches it, if any
   std::string problem = {};
 
   bool ignored() const { return rule && rule->ignore; }
 };
 
 struct NameMap {
-  std::vector<MappedVariable> variables;  // all that are wanted, in their order
-  std::vector<UnusedArray> unused;        // ignored ones, those of other rules, then the rest
-  std::vector<const plan::NameRule*> idle_rules = {};  // that no array is left for
+  std::vector<MappedVariable> variables;  // all wanted variables, in the given order
+  std::vector<UnusedArray> unused;        // ignored arrays, arrays of other rules, then the rest
+  std::vector<const plan::NameRule*> idle_rules = {};  // rules for which no array is left
 };
 
-/// REQUIRES: the rules have no faults, and outlive the result. Shapes of arrays are compared with
-/// those of the variables.
+/// Maps arrays to variables, and compares their shapes. REQUIRES: the rules have no faults and
+/// outlive the result.
 NameMap map_names(const std::vector<StoredItem>& items, std::vector<WantedVariable> wanted,
                   const std::vector<plan::NameRule>& rules);
 
-/// The first rule with a pattern that matches, which pattern, and the captures.
+/// The first rule with a matching pattern, the position of the pattern, and the captures.
 struct RuleMatch {
   size_t rule = 0, position = 0;
   plan::Captures captures = {};
 };
 
-/// The names of a rule, parsed. REQUIRES: the rule has no faults.
+/// The parsed names of a rule. REQUIRES: the rule has no faults.
 struct RulePatterns {
   explicit RulePatterns(const plan::NameRule& rule);
   std::vector<plan::NamePattern> from, to;
 };
 
-/// Rules with their patterns parsed.
+/// Rules with parsed patterns.
 class NameRules {
  public:
-  /// REQUIRES: the rules have no faults, and outlive this.
+  /// REQUIRES: the rules have no faults and outlive this object.
   explicit NameRules(const std::vector<plan::NameRule>& rules);
 
   std::optional<RuleMatch> match(const std::string& array) const;
@@ -94,17 +95,20 @@ class NameRules {
   std::vector<RulePatterns> patterns_;
 };
 
-/// "gpt2.yaml:88:9: "; empty without a rule, or where the rule does not say where it is.
+/// Returns the place of the rule: "gpt2.yaml:88:9: ". Empty if `rule` is null or has no place.
 std::string place_of(const plan::NameRule* rule);
 
-/// Arrays are joined, split and transposed when a variable is read.
+/// Variables made from arrays of other names. The arrays are joined, split and transposed when a
+/// variable is read.
 class MappedVariables : public StoredVariables {
  public:
-  /// May variables have no array? Then whoever loads them reports those that nothing has.
+  /// Whether variables without an array are allowed. If so, the code that loads the variables
+  /// reports those that are missing everywhere.
   enum class Missing { kRefused, kAllowed };
 
-  /// By the rules of `job`, which outlives this. RequestError that lists all arrays and variables
-  /// that do not fit, but for variables that a glob of `optional` matches.
+  /// Maps the arrays by the rules of `job`, which must outlive this object. Throws RequestError
+  /// that lists all arrays and variables that do not fit, except for variables that a glob of
+  /// `optional` matches.
   MappedVariables(std::unique_ptr<StoredVariables> stored, const plan::Job& job,
                   std::vector<WantedVariable> wanted, const std::vector<std::string>& optional,
                   Missing missing = Missing::kRefused);
@@ -119,21 +123,21 @@ class MappedVariables : public StoredVariables {
   std::map<std::string, MappedVariable> variables_;
 };
 
-/// A part of an array along an axis. REQUIRES: it has these indices.
+/// Copies a part of an array along an axis. REQUIRES: the array has these indices.
 void copy_range(const Array& array, const AxisRange& range, std::span<std::byte> out);
-/// Arrays one after another along an axis, in which alone they differ.
+/// Joins arrays one after another along an axis. Their other axes are equal.
 void join_arrays(const std::vector<Array>& arrays, int64_t axis, std::span<std::byte> out);
-/// The array with its axes in another order, or itself where `perm` is empty.
+/// Returns the array with permuted axes, or the array itself if `perm` is empty.
 Array transposed(Array array, const std::vector<int64_t>& perm);
 
-/// Arrays or variables of one shape whose names differ in numbers: "h.*.attn.weight".
+/// Arrays or variables of the same shape whose names differ only in numbers: "h.*.attn.weight".
 struct NameGroup {
-  std::string pattern;  // a name as it is, where there is only one
+  std::string pattern;  // the unchanged name if the group has only one
   Shape shape;
-  std::set<std::vector<std::string>> numbers;  // what `*` stands for, in each name
-  std::vector<std::string> words;              // of the pattern, in plain spelling, sorted
-  std::vector<std::string> last_words;         // of its last two components
-  std::string parent;                          // of the pattern
+  std::set<std::vector<std::string>> numbers;  // the values of the `*` in each name
+  std::vector<std::string> words;              // words of the pattern, normalized and sorted
+  std::vector<std::string> last_words;         // words of the pattern's last two components
+  std::string parent;                          // the pattern without its last component
 
   size_t wildcards() const { return numbers.begin()->size(); }
 };
@@ -143,59 +147,63 @@ struct NamedShape {
   Shape shape;
 };
 
-/// Groups in the order of their first names. Names whose shapes differ stay apart.
+/// Returns the groups in the order of their first names. Names with different shapes are in
+/// different groups.
 std::vector<NameGroup> group_names(std::span<const NamedShape> names);
 
-/// How many words an array and a variable have in common. Those of the last components count more,
-/// and a fraction is added that is larger where fewer words of the variable are left over.
+/// Returns the number of words that an array and a variable have in common. Words of the last
+/// components have more weight. Adds a fraction that is larger if fewer words of the variable
+/// remain.
 double similarity(const NameGroup& array, const NameGroup& variable);
 
-/// The name without its last component: "h.*.attn" of "h.*.attn.weight"; "" of one component.
+/// Returns the name without its last component: "h.*.attn" for "h.*.attn.weight", and "" for a
+/// single component.
 std::string parent_of(const std::string& name);
-/// The last component: "weight".
+/// Returns the last component of a name: "weight".
 std::string leaf_of(const std::string& name);
-/// How many components two names have in common at their start.
+/// Returns the number of components that two names have in common at the beginning.
 size_t common_components(const std::string& a, const std::string& b);
 
 struct ProposedRule {
   plan::NameRule rule;
-  std::string remark = {};  // what to check; may be empty
+  std::string remark = {};  // what the user should check; may be empty
 };
 
-/// Rules for arrays that no rule matches and variables that get no array, in the order of the
-/// variables; last, arrays that can be ignored. A proposal, not a proof: names are only similar.
+/// Proposes rules for arrays that no rule matches and variables without an array, in the order of
+/// the variables, followed by rules that ignore the remaining arrays. Proposals may be wrong,
+/// because they depend on the similarity of names.
 std::vector<ProposedRule> propose_rules(const NameMap& map);
 
-/// The rule as an item of YAML: `{from: "x", to: "y"}`.
+/// Returns the rule as an item of YAML: `{from: "x", to: "y"}`.
 std::string yaml_text(const plan::NameRule& rule);
 
-/// An array to be written, and the variables that it is made of.
+/// An array to be written, and the variables from which it is made.
 struct OriginalArray {
   std::string name;
   DType dtype = DType::kFloat32;
   Shape shape;
-  const plan::NameRule* rule = nullptr;     // null: the variable itself
-  std::vector<std::string> variables = {};  // in the order of `to`
-  AxisRange range = {};                     // of the variable: a part that `concat` joined
+  const plan::NameRule* rule = nullptr;     // null if the array is the variable itself
+  std::vector<std::string> variables = {};  // ordered like `to`
+  AxisRange range = {};  // the part of the variable, if `concat` joined it from several arrays
 };
 
-/// The arrays that the rules make these variables of, and variables that no rule names, under their
-/// own names. RequestError that lists all variables that cannot be turned round. REQUIRES: as
-/// map_names.
+/// Returns the arrays from which the rules would make these variables. Variables that no rule
+/// mentions keep their names. Throws RequestError that lists all variables that cannot be converted
+/// back. REQUIRES: same as map_names.
 std::vector<OriginalArray> original_arrays(const std::vector<StoredItem>& variables,
                                            const std::vector<plan::NameRule>& rules);
 
-/// The array. RequestError where copies of it differ.
+/// Makes the array from the variables. Throws RequestError if copies of the array differ.
 Array make_original(const StoredVariables& stored, const OriginalArray& original);
 
-/// The arrays of a checkpoint that are variables, without the state of optimizers.
+/// Returns the arrays of a checkpoint that are variables, without the state of optimizers.
 std::vector<StoredItem> weights_in(const StoredVariables& stored);
 
-/// RequestError where the suffix of `path` is not that of a format.
+/// Throws RequestError if the suffix of `path` does not name a format.
 void require_weights_format(const fs::path& path);
 
-/// Writes the arrays to a new file, all or nothing, and returns when it is on the disk. The suffix
-/// of `path` is the format.
+/// Writes all arrays to a new file in the format of the suffix of `path`, or writes nothing if that
+/// fails. Returns when the file is on the disk.
 void write_weights(const fs::path& path, const StoredVariables& stored,
                    const std::vector<OriginalArray>& arrays);
 

@@ -13,22 +13,22 @@
 namespace flow::exec {
 namespace {
 
-/// Beyond these, pairs would take too long.
+/// With more groups than this, finding pairs would take too long.
 constexpr size_t kMostGroups = 300;
 
-// What counts besides words in common. Two that fit only each other are a pair whatever their
-// names.
+// Scores that are added to the number of words in common. Two groups that fit only each other are a
+// pair regardless of their names.
 constexpr double kOnlyPair = 100;
 constexpr double kSameParents = 1.5;
 constexpr double kReshaped = -2;
 
-/// How an array becomes a variable.
+/// The conversion of an array to a variable.
 struct Way {
   std::vector<int64_t> perm = {};
   bool reshape = false;
 };
 
-/// Matrices transposed, and filters of convolutions from TensorFlow's order.
+/// The permutations to try: a transposed matrix, and a convolution filter in TensorFlow's order.
 const std::array<std::vector<int64_t>, 2> kPerms = {{{1, 0}, {3, 2, 0, 1}}};
 
 Shape without_ones(const Shape& shape) {
@@ -46,8 +46,8 @@ std::optional<Way> way_between(const Shape& from, const Shape& to) {
   return {};
 }
 
-/// The number that is added to those of `from`, where the groups have the same numbers but for
-/// that.
+/// Returns the number that must be added to the numbers of `from` to get those of `to`, or nothing
+/// if there is no such number.
 std::optional<int64_t> offset_between(const NameGroup& from, const NameGroup& to) {
   if (from.numbers == to.numbers) return 0;
   if (from.wildcards() != 1 || to.wildcards() != 1) return {};
@@ -64,7 +64,7 @@ std::optional<int64_t> offset_between(const NameGroup& from, const NameGroup& to
   return other - first;
 }
 
-/// "gpt/{1}/weight" of "gpt/*/weight".
+/// Returns a name for a rule's `to`: "gpt/{1}/weight" for "gpt/*/weight".
 std::string template_of(const NameGroup& group, int64_t offset) {
   std::string text;
   int capture = 0;
@@ -75,7 +75,8 @@ std::string template_of(const NameGroup& group, int64_t offset) {
   return text;
 }
 
-/// The place of a part in the order in which programs join parts; others come last.
+/// Returns the position of a part in the order in which programs usually join parts; other parts
+/// are last.
 size_t order_of(const NameGroup& group) {
   constexpr std::array<std::string_view, 5> kOrder = {"query", "key", "value", "gate", "up"};
   for (size_t i = 0; i < kOrder.size(); ++i)
@@ -89,7 +90,7 @@ class Proposer {
     std::vector<NamedShape> arrays, variables;
     const auto add = [](std::vector<NamedShape>& list, const std::string& name,
                         const Shape& shape) {
-      // A rule cannot name what has a wildcard in its own name.
+      // The pattern of a rule cannot contain a name that itself contains a wildcard.
       if (name.find_first_of("*{}") == name.npos && shape.elements() > 0)
         list.push_back({name, shape});
     };
@@ -127,10 +128,10 @@ class Proposer {
 
  private:
   struct Made {
-    size_t variable;  // the first one
+    size_t variable;  // the first of its variables
     plan::NameRule rule;
     std::string remark = {};
-    bool dropped = false;  // neither names nor positions decide
+    bool dropped = false;  // neither names nor positions determine the pair
   };
   struct Pair {
     size_t array, variable;
@@ -163,8 +164,9 @@ class Proposer {
     return {arrays_[pair.array].parent, variables_[pair.variable].parent};
   }
 
-  /// The best pair first; then those next to it, such as the bias of a weight. Of pairs that are
-  /// equally good, the first in the order of arrays and variables.
+  /// Pairs one array with one variable: first the best pair, then pairs with the same parents, such
+  /// as the bias of a weight. Of equally good pairs, the first in the order of arrays and variables
+  /// is chosen.
   void pair_singles() {
     const std::vector<Pair> pairs = find_pairs();
     std::vector<const Pair*> chosen;
@@ -200,10 +202,10 @@ class Proposer {
     return fmt::format("check: {} also fits", other.pattern);
   }
 
-  /// Pairs that neither shapes nor names decide: another pair, with the same array or variable,
-  /// also fits, and nothing better is made of its other side. They are proposed, with a remark, if
-  /// their positions agree. What is next to a pair without doubt, such as the weight of a bias, is
-  /// not in doubt.
+  /// Adds remarks to pairs that neither shapes nor names determine: another pair with the same
+  /// array or variable also fits and is at least as good as the pair chosen for its other side.
+  /// These pairs are proposed only if their positions agree. Pairs with the same parents as a
+  /// certain pair, such as the weight of a bias, are certain, too.
   void remark_doubts(const std::vector<Pair>& pairs, const std::vector<const Pair*>& chosen) {
     std::vector<const Pair*> of_array(arrays_.size()), of_variable(variables_.size());
     for (const Pair* pair : chosen) of_array[pair->array] = of_variable[pair->variable] = pair;
@@ -229,8 +231,9 @@ class Proposer {
     }
   }
 
-  /// Is the array at the same place among those that fit the variable as the variable among those
-  /// that fit the array? Arrays that are sorted by name have no order that would tell.
+  /// Returns true if the position of the array among those that fit the variable is the position of
+  /// the variable among those that fit the array. Returns false if the arrays are sorted by name,
+  /// because this order contains no information.
   bool positions_agree(const Pair& pair, const std::vector<const Pair*>& rivals) const {
     std::set<size_t> arrays{pair.array}, variables{pair.variable};
     for (const Pair* rival : rivals) {
@@ -247,8 +250,8 @@ class Proposer {
     left_.emplace(pair.array, pair.variable);
   }
 
-  /// Drops two pairs in opposite orders that names do not tell from the same ones swapped. Within
-  /// one parent, such as a weight and its bias, the order may differ.
+  /// Drops two pairs in opposite orders if names do not distinguish them from the pairs with
+  /// swapped variables. Below one parent, for example a weight and its bias, the order may differ.
   void drop_crossing(const std::vector<Pair>& pairs, const std::vector<const Pair*>& chosen) {
     std::map<std::pair<size_t, size_t>, double> scores;
     for (const Pair& pair : pairs) scores[{pair.array, pair.variable}] = pair.score;
@@ -268,7 +271,8 @@ class Proposer {
       }
   }
 
-  /// A square matrix does not show whether it is transposed: others near it do.
+  /// Decides for square matrices whether they are transposed. Their shapes do not show it, but
+  /// those of similar matrices do.
   void decide_squares() {
     for (const size_t square : squares_) {
       Made& made = made_[square];
@@ -284,7 +288,7 @@ class Proposer {
     }
   }
 
-  /// Groups that are not taken, by the name around their last but one component.
+  /// Returns the groups that are not taken, by their name without its second-to-last component.
   std::map<std::string, std::vector<size_t>> families(const std::vector<NameGroup>& groups,
                                                       const std::vector<bool>& taken) const {
     std::map<std::string, std::vector<size_t>> found;
@@ -297,7 +301,7 @@ class Proposer {
     return found;
   }
 
-  /// Several groups that make `whole` along an axis, two or three of those next to each other.
+  /// Two or three consecutive groups of a family that together make `whole` along an axis.
   struct Parts {
     std::vector<size_t> members;
     int64_t axis = 0;
@@ -377,14 +381,15 @@ class Proposer {
   }
 
   std::vector<NameGroup> arrays_, variables_;
-  bool in_order_ = false;  // of the program that wrote the arrays, not of their names
+  bool in_order_ = false;  // true if arrays have their program's order and are not sorted
   std::vector<bool> used_, given_;
   std::vector<Made> made_;
-  std::vector<size_t> squares_, deciding_;  // of made_
-  std::map<size_t, size_t> left_;  // arrays that are not used, though a variable could have them
+  std::vector<size_t> squares_, deciding_;  // indices into made_
+  std::map<size_t, size_t> left_;           // arrays not used, with a variable that could use them
 };
 
-/// In double quotes, with dollar signs that are not variables of the file.
+/// Returns the text in double quotes, with `$` escaped so that it does not refer to a variable of
+/// the file.
 std::string quoted(const std::string& text) {
   std::string out = "\"";
   for (const char c : text) {

@@ -1,4 +1,4 @@
-// Variables of .npz and .safetensors files.
+// Reads the variables of .npz and .safetensors files.
 #include "runtime/exec/weights/stored_variables.h"
 
 #include <fmt/format.h>

@@ -1,4 +1,5 @@
-// Variables that files hold, by name. Untrusted: checked as they are read.
+// Variables stored in files, accessed by name. The files are untrusted and are checked when they
+// are read.
 #pragma once
 
 #include <map>
@@ -18,42 +19,47 @@ namespace flow::exec {
 class StoredVariables {
  public:
   struct Item {
-    std::string name;  // of the variable
+    std::string name;  // the name of the variable
     DType dtype;
     Shape shape;
-    std::string_view foreign = {};  // the dtype, where flow does not have it: "F8_E4M3"
+    std::string_view foreign = {};  // the name of a dtype that flow does not have: "F8_E4M3"
 
     std::string_view dtype_name() const { return foreign.empty() ? name_of(dtype) : foreign; }
   };
 
   virtual ~StoredVariables() = default;
-  /// Where they are, for messages.
+  /// The path of the variables, for messages.
   virtual const fs::path& path() const = 0;
-  /// What there is, by name. RunError when a file is missing or no .npy.
+  /// Lists the variables, sorted by name. Throws RunError if a file is missing or is not in .npy
+  /// format.
   virtual std::vector<Item> items() const = 0;
-  /// RunError naming the file when it is damaged. REQUIRES: it is one of items().
+  /// Reads a variable. Throws RunError naming the file if it is damaged. REQUIRES: `name` is one of
+  /// items().
   virtual Array read(const std::string& name) const = 0;
-  /// Is there something else at the path by now, or nothing?
+  /// Returns true if the path now contains something else, or nothing.
   virtual bool is_replaced() const { return false; }
-  /// Did a run of flow name them? Then rules for names do not apply.
+  /// Returns true if a run of flow chose the names, so that rules for names do not apply.
   virtual bool has_names_of_flow() const { return false; }
 };
 
-/// Can the array become one of this dtype? Floats become each other.
+/// Returns true if the array can be converted to this dtype. Every float dtype can be converted to
+/// every other one.
 bool is_convertible(const StoredVariables::Item& item, DType to);
 
-/// Is it named after another one of `names`, as the slots of optimizers are? `names`: a set or map.
+/// Returns true if the name begins with another one of `names`, like the names of optimizer slots.
+/// `names` is a set or a map.
 template <typename Names>
 bool is_slot_name(std::string_view name, const Names& names) {
   const size_t slash = name.rfind('/');
   return slash != name.npos && names.contains(std::string(name.substr(0, slash)));
 }
 
-/// The arrays of an .npz file, called as the variables are. Each is unpacked when it is read.
+/// The arrays of an .npz file that have the names of variables. Each array is decompressed when it
+/// is read.
 class NpzVariables : public StoredVariables {
  public:
-  /// RunError where the file is damaged or not an .npz. RequestError where an array cannot be a
-  /// variable by its name, or there are none.
+  /// Throws RunError if the file is damaged or is not an .npz file. Throws RequestError if the name
+  /// of an array cannot be that of a variable, or if there are no arrays.
   explicit NpzVariables(const fs::path& path);
 
   const fs::path& path() const override { return path_; }
@@ -66,10 +72,10 @@ class NpzVariables : public StoredVariables {
   io::Npz npz_;
 };
 
-/// What another one holds, with averages in the place of the variables that have one.
+/// The variables of another object, with averages in place of the variables that have one.
 class AveragedVariables : public StoredVariables {
  public:
-  /// RequestError where no variable has one.
+  /// Throws RequestError if no variable has an average.
   explicit AveragedVariables(std::unique_ptr<StoredVariables> all);
 
   const fs::path& path() const override { return all_->path(); }
@@ -80,14 +86,14 @@ class AveragedVariables : public StoredVariables {
 
  private:
   std::unique_ptr<StoredVariables> all_;
-  std::map<std::string, Item> averages_;  // by variable
+  std::map<std::string, Item> averages_;  // indexed by the name of the variable
 };
 
-/// Mapped into memory; each array is read when it is asked for.
+/// The arrays of .safetensors files, which are mapped into memory. Each array is read on demand.
 class SafetensorsVariables : public StoredVariables {
  public:
-  /// A file, or the index of a set. RunError where one is damaged, or a file of the set or an array
-  /// in it is missing.
+  /// `path` is a file or the index of a set of files. Throws RunError if a file is damaged, or if a
+  /// file of the set or an array in it is missing.
   explicit SafetensorsVariables(const fs::path& path);
 
   const fs::path& path() const override { return path_; }
@@ -100,7 +106,7 @@ class SafetensorsVariables : public StoredVariables {
     MappedFile file;
     io::Safetensors arrays;
   };
-  /// An array and the file that has it.
+  /// An array and the file that contains it.
   struct Found {
     const Shard* shard;
     const io::Safetensors::Entry* entry;
@@ -109,11 +115,12 @@ class SafetensorsVariables : public StoredVariables {
   void open_set();
 
   fs::path path_;
-  std::map<std::string, Shard> shards_;  // by the name of the file
+  std::map<std::string, Shard> shards_;  // indexed by file name
   std::map<std::string, Found> arrays_;
 };
 
-/// A line for each text, indented; of many the first, and how many more there are.
+/// Returns an indented line for each text. If there are many, returns only the first ones and the
+/// number of the others.
 std::string bounded_list(std::span<const std::string> lines);
 
 }  // namespace flow::exec

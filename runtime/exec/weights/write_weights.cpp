@@ -1,4 +1,5 @@
-// Turns rules for names round, and writes arrays one after another: one is in memory at a time.
+// Applies rules for names in reverse, and writes the arrays one after another, so that only one is
+// in memory at a time.
 
 #include <fmt/format.h>
 
@@ -21,7 +22,8 @@
 namespace flow::exec {
 namespace {
 
-/// The variables of one rule with the same captures, by their position in `to`; null: missing.
+/// The variables of one rule with the same captures, by their position in `to`; null for a missing
+/// variable.
 using VariableGroup = std::vector<const StoredItem*>;
 
 std::vector<int64_t> inverse(const std::vector<int64_t>& perm) {
@@ -51,8 +53,8 @@ class NameTurner {
   }
 
  private:
-  /// The captures with which the rule makes the variable of arrays that no earlier rule takes.
-  /// `lossy` becomes the rule where `to` does not say all that `from` needs.
+  /// Returns the captures with which the rule makes the variable from arrays that no earlier rule
+  /// matches. Sets `lossy` to the rule if `to` does not contain all captures that `from` needs.
   std::optional<plan::Captures> captures_of(size_t rule, const plan::NamePattern& to,
                                             const std::string& variable,
                                             const plan::NameRule*& lossy) const {
@@ -135,7 +137,8 @@ class NameTurner {
     }
   }
 
-  /// Of the variables together, which the rule's axes fit; else adds a problem.
+  /// Returns the shape of the joined variables if the rule's axes fit it; otherwise adds a problem
+  /// and returns nothing.
   std::optional<Shape> whole_shape(const plan::NameRule& rule, const VariableGroup& group) {
     Shape whole = group[0]->shape;
     const auto axis = rule.concat ? rule.concat : rule.split;
@@ -176,12 +179,13 @@ class NameTurner {
 
   const std::vector<StoredItem>& variables_;
   const NameRules rules_;
-  std::map<std::pair<size_t, plan::Captures>, VariableGroup> groups_;  // by rule and captures
+  /// Indexed by rule and captures.
+  std::map<std::pair<size_t, plan::Captures>, VariableGroup> groups_;
   std::vector<OriginalArray> arrays_;
   std::vector<std::string> problems_;
 };
 
-/// One of several variables that must be equal.
+/// Reads one of several variables, and checks that all are equal.
 Array read_equal(const StoredVariables& stored, const OriginalArray& original) {
   Array first = stored.read(original.variables[0]);
   for (const std::string& name : std::span(original.variables).subspan(1))
@@ -197,7 +201,7 @@ constexpr const char* kNpzSuffix = ".npz";
 
 bool is_safetensors(const fs::path& path) { return path.extension() == io::kSafetensorsSuffix; }
 
-/// The scale of a loss is called JOB/loss_scale, and is one number.
+/// Returns true for the scale of a loss, which is a scalar named JOB/loss_scale.
 bool is_loss_scale(const StoredItem& item) {
   const size_t slash = item.name.find('/');
   return item.shape.rank() == 0 && slash != item.name.npos &&
@@ -237,7 +241,7 @@ Array make_original(const StoredVariables& stored, const OriginalArray& original
   const plan::NameRule& rule = *original.rule;
   const std::vector<int64_t> back = inverse(rule.perm);
   if (!rule.split && !rule.concat) return transposed(read_equal(stored, original), back);
-  // `perm` comes first in a rule, so here it comes last.
+  // A rule applies `perm` first, so the reverse applies it last.
   Array joined(original.dtype,
                rule.perm.empty() ? original.shape : io::permuted(original.shape, rule.perm));
   if (rule.concat) {

@@ -1,6 +1,6 @@
-// What must hold of a plan before anything is allocated for it: the table of contents, the place in
-// messages, and calls of ops, checked against the ops' records. Every id of a job lies within its
-// vector; each tensor by itself, and all together; and the loop of a predict job.
+// Checks a plan before anything is allocated for it. This file contains the order of the checks,
+// the places in messages, the check of calls against the records of ops, and the checks of ids, of
+// tensors, and of the loop of a predict job.
 #include "runtime/plan/check/check.h"
 
 #include <algorithm>
@@ -60,7 +60,7 @@ std::vector<ops::Result> check_call(const ops::OpSpec& spec, std::vector<ops::Op
 
 namespace {
 
-/// Ids are 32 bits; nobody's plan has this many.
+/// Ids have 32 bits; no real plan has as many elements as this.
 constexpr size_t kMost = size_t{1} << 24;
 
 class IdCheck {
@@ -212,14 +212,14 @@ void check_job(const Job& job, const Location& location) {
   check_lifetimes(job, location);
 }
 
-/// Does the job keep an average of any variable?
+/// Returns true if the job keeps an average of any variable.
 bool is_averaged(const Job& job) {
   return std::ranges::any_of(job.variables, [&](const Variable& variable) {
     return !variable.slot && has_average(job, job[variable.tensor].name);
   });
 }
 
-/// The called jobs exist, each is called once, and they can share variables.
+/// Checks that the called jobs exist, that each is called once, and that they can share variables.
 void check_also(const Plan& plan, const Job& job, const Location& location) {
   std::vector<const Job*> together{&job};
   for (const SubJob& also : job.run.also) {

@@ -1,5 +1,6 @@
-// What leaves a job: its return, hooks and their sinks. The learning rate: its numbers lie in their
-// ranges; and values that a job follows: a hook of the right job makes each.
+// Checks what leaves a job: its return, its hooks and their sinks. Also checks that the numbers of
+// the learning rate are in their ranges, and that a hook of the right job computes each value that
+// a job follows.
 #include <algorithm>
 #include <cmath>
 #include <functional>
@@ -24,7 +25,7 @@ void check_print(const PrintSink& print, const Location& location) {
                    "print sink: invalid number format `{}`", print.format);
 }
 
-/// The system ends names and words at a NUL.
+/// A NUL would end the name or word for the operating system.
 bool holds_nul(const std::string& text) { return text.find('\0') != std::string::npos; }
 
 void check_command(const CommandSink& command, const Location& location) {
@@ -49,7 +50,7 @@ void check_command(const CommandSink& command, const Location& location) {
                    "command sink: `ack` requires a streaming command");
 }
 
-/// A tensor that the metric can be computed from.
+/// Checks that the metric can be computed from the tensor.
 void check_metric(const Metric& metric, const Tensor& tensor, const Location& location) {
   const std::string_view type = enum_name(metric.type);
   location.require(metric.classes >= 0 &&
@@ -64,7 +65,7 @@ void check_metric(const Metric& metric, const Tensor& tensor, const Location& lo
       "metric {}: shape {}; expected pairs along the last axis", type, tensor.shape.str());
 }
 
-/// The metric that a sink sums up, or null.
+/// Returns the metric that a sink accumulates, or null.
 const Metric* metric_of(const Sink& sink) {
   const auto* print = std::get_if<PrintSink>(&sink);
   const auto* mean = std::get_if<MeanSink>(&sink);
@@ -94,7 +95,7 @@ void check_sinks(const std::vector<Sink>& sinks, const Location& location) {
   }
 }
 
-/// A per-device value is split along its rows.
+/// Checks that a per-device value is split along its rows.
 void check_parts(const Job& job, TensorId id, const Location& location) {
   const Tensor& tensor = job[id];
   location.require(
@@ -151,7 +152,7 @@ void check_hook(const Job& job, const Hook& hook, const Location& location) {
   check_sinks(hook.sinks, location);
 }
 
-/// Two hooks must not write one file.
+/// Checks that no two hooks write the same file.
 void check_outputs(const Job& job, const Location& location) {
   std::set<std::pair<Hook::Kind, std::string_view>> writers;
   for (const Hook& hook : job.hooks) {
@@ -186,7 +187,7 @@ void check_numbers(const RateFunction& function, const Location& location) {
   std::visit([&](const auto& one) { for_each_number(one, check); }, function);
 }
 
-/// `more`: how many more rates than boundaries there are.
+/// Checks a piecewise schedule. `more` is the number of rates minus the number of boundaries.
 void check_pieces(const std::vector<int64_t>& boundaries, const std::vector<double>& rates,
                   size_t more, const Location& location) {
   location.require(rates.size() == boundaries.size() + more,

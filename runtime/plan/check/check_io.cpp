@@ -1,4 +1,4 @@
-// The inputs and outputs of a job: variables, inputs, deliveries, optimizer, run section.
+// Checks the inputs and outputs of a job: variables, inputs, deliveries, optimizer, run section.
 #include <algorithm>
 #include <cmath>
 #include <set>
@@ -22,7 +22,8 @@ void check_values(const std::variant<T...>& value, const Location& location) {
   std::visit([&](const auto& record) { for_each_number(record, check); }, value);
 }
 
-/// The list contains each tensor of that role exactly once but for `others`, and nothing else.
+/// Checks that the list contains each tensor of that role exactly once, except for `others`, and
+/// nothing else.
 template <typename Listed>
 void check_roles(const Job& job, const std::vector<Listed>& list, Role role, std::string_view kind,
                  const Location& location, std::span<const TensorId> others = {}) {
@@ -106,7 +107,7 @@ const Column& find_column(const Job& job, const FromDataset& source, const Locat
   location.refuse(fmt::format("unknown column `{}.{}`", source.dataset, source.column));
 }
 
-/// Rows of the input and of its column agree. Returns the batch.
+/// Checks that the rows of the input match those of its column. Returns the batch size.
 int64_t check_column_source(const Job& job, const Shape& shape, const FromDataset& source,
                             const Location& location) {
   const Column& column = find_column(job, source, location);

@@ -1,4 +1,5 @@
-// Shards of a job: how many, which steps they run, and that each can run these on its own rows.
+// Checks the shards of a job: their number, the steps that they run, and that each shard can run
+// these steps on its rows.
 #include <algorithm>
 #include <bit>
 #include <string_view>
@@ -37,7 +38,7 @@ class LayoutCheck {
  private:
   using Kind = ShardLayout::Kind;
 
-  /// What a step reads; the first operand of an epilogue op is the running value.
+  /// A tensor that a step reads. The first operand of an epilogue op is the running value.
   struct Read {
     ops::Operand type;
     ShardLayout layout;
@@ -66,7 +67,8 @@ class LayoutCheck {
       if (id.valid()) layout(id) = {Kind::kWhole};
   }
 
-  /// Behind the shards, there are neither rows nor parts, nor what each shard has for itself.
+  /// Checks a tensor that is used after the steps of the shards. It must be neither split into rows
+  /// or parts nor separate on each shard.
   void check_whole(TensorId id, const Location& location) const {
     location.require(layout(id).kind != Kind::kSplit, "reads rows of `{}` behind the shards",
                      job_[id].name);
@@ -93,7 +95,8 @@ class LayoutCheck {
       add_epilogue(fused, step.outputs[0], results[0], location);
   }
 
-  /// A shard's numbers can be joined along any axis, and combined in any way.
+  /// Checks a step of separate values for each shard. Its results may be joined along any axis, or
+  /// combined in any way.
   void add_per_shard_step(const Step& step, const Location& location) {
     for (const EpilogueOp& fused : step.epilogue)
       location.require(!updates_variables(*fused.op), "updates variables on each shard");
@@ -165,7 +168,7 @@ class LayoutCheck {
       });
   }
 
-  /// `in_parts`: an array for each shard.
+  /// Checks a delivered tensor. If `in_parts` is set, one array per shard is delivered.
   void check_delivered(TensorId id, bool in_parts, const Location& location) const {
     if (!in_parts || layout(id).kind != Kind::kOwn) check_combined(id, location);
   }
@@ -179,7 +182,7 @@ class LayoutCheck {
   const Job& job_;
   const Location& location_;
   const ops::JobTypes types_;
-  std::vector<ShardLayout> layouts_;  // by tensor
+  std::vector<ShardLayout> layouts_;  // indexed by TensorId
 };
 
 void check_devices(const Job& job, const Location& location) {
@@ -190,7 +193,7 @@ void check_devices(const Job& job, const Location& location) {
     location.at("step", step.name).require(!step.per_shard, "per shard, without shards");
 }
 
-/// Ranks share the shards evenly.
+/// Checks the named devices. Each of them gets the same number of shards.
 void check_named_devices(const Job& job, const Location& location) {
   for (const auto& [machine, first, last] : job.ids)
     location.require(machine >= 0 && first >= 0 && first <= last && last < kMaxDevices,

@@ -1,4 +1,5 @@
-// The steps of a job: types, order, devices, fused epilogue ops, what is written in place.
+// Checks the steps of a job: types, order, devices, fused epilogue ops, and what is written in
+// place.
 #include <algorithm>
 #include <set>
 
@@ -9,7 +10,8 @@
 namespace flow::plan {
 namespace {
 
-/// Do kernels of the op know this sequence of epilogue ops? An update stands alone.
+/// Returns true if kernels of the op support this sequence of epilogue ops. An update must be the
+/// only op of an epilogue.
 bool can_be_fused(const ops::OpSpec& op, std::span<const EpilogueOp> epilogue) {
   auto last = ops::Epilogue::kNone;
   for (const EpilogueOp& fused : epilogue) {
@@ -21,8 +23,8 @@ bool can_be_fused(const ops::OpSpec& op, std::span<const EpilogueOp> epilogue) {
   return true;
 }
 
-/// A variable that a step updates: operand and result. Optimizers update what is trained and their
-/// own slots; layers update what they keep of batches.
+/// An update of a variable by a step: the operand and the result. Optimizers update trained
+/// variables and their slots; layers update the statistics that they keep of batches.
 struct Update {
   enum class Of { kTrained, kSlot, kStatistics };
   TensorId variable, updated;
@@ -49,7 +51,7 @@ class StepCheck {
     if (!job.loop) return;
     for (const TensorId id : job.loop->states) {
       is_state_[id.index()] = true;
-      readable_[id.index()] = false;  // until it is set
+      readable_[id.index()] = false;  // it can be read once it has been set
     }
   }
 
@@ -76,7 +78,7 @@ class StepCheck {
   }
 
  private:
-  /// Where a part of a loop ends, it has set each state once.
+  /// At the end of a part of a loop, checks that the part has set each state exactly once.
   void begin_part(StepId step) {
     if (!job_.loop || (step != job_.loop->first && step != job_.loop->end)) return;
     in_pass_ = step == job_.loop->first;
@@ -142,7 +144,7 @@ class StepCheck {
     }
   }
 
-  /// All ops that can be fused keep dtype and shape, but for a cast, the last.
+  /// All ops that can be fused keep dtype and shape, except for a cast, which must be the last one.
   static DType dtype_after_epilogue(const Step& step, DType dtype) {
     const bool cast = !step.epilogue.empty() && step.epilogue.back().op.spec() &&
                       step.epilogue.back().op->epilogue == ops::Epilogue::kCast;
@@ -150,7 +152,7 @@ class StepCheck {
     return to && std::holds_alternative<DType>(*to) ? std::get<DType>(*to) : dtype;
   }
 
-  /// The batch axis of the step's first result after its epilogue.
+  /// Returns the batch axis of the step's first result after its epilogue.
   int check_epilogue(const Step& step, const ops::Result& result, const Location& location) const {
     if (step.epilogue.empty()) return result.batch_axis;
     location.require(can_be_fused(*step.op, step.epilogue), "cannot fuse its epilogue onto {}",
@@ -174,7 +176,8 @@ class StepCheck {
     return batch_axis;
   }
 
-  /// Second results that only their own gradients may read, since kernels trust what they hold.
+  /// Checks that a second result is read only by the gradient op of the step that made it, because
+  /// kernels trust its content.
   void check_origin(const Step& step, const Location& location) const {
     const auto& origin = step.op->origin;
     if (!origin) return;
@@ -206,7 +209,8 @@ class StepCheck {
       if (id.valid()) readable_[id.index()] = true;
   }
 
-  /// What the step writes onto variables; a fused update writes its result onto its operand.
+  /// Returns the variables that the step overwrites. A fused update writes its result onto its
+  /// operand.
   std::vector<Update> updates_of(const Step& step) const {
     using Of = Update::Of;
     if (step.op->moves_statistics()) return moves_of(step);
@@ -221,8 +225,8 @@ class StepCheck {
     return updates;
   }
 
-  /// Of several calls that move the same statistics the last one updates the variables; the others
-  /// pass theirs on.
+  /// If several calls move the same statistics, the last call updates the variables. The others
+  /// pass the moved values on.
   std::vector<Update> moves_of(const Step& step) const {
     std::vector<Update> moves;
     for (size_t i = 0; i < step.outputs.size(); ++i)
@@ -231,7 +235,7 @@ class StepCheck {
     return moves;
   }
 
-  /// The variable whose moves have led to this.
+  /// Returns the variable from which a chain of moves has led to this tensor.
   TensorId first_moved(TensorId id) const {
     for (const Step* maker = maker_[id.index()]; maker && maker->op->moves_statistics();
          maker = maker_[id.index()])
@@ -267,7 +271,8 @@ class StepCheck {
     in_variable_[update.updated.index()] = true;
   }
 
-  /// The result is the next value of the state, which nothing reads any more.
+  /// Checks that the result is the next value of the state, and that no later step reads the old
+  /// value.
   void check_state(const Step& step, TensorId id, const Location& location) {
     const Tensor& tensor = job_[id];
     const TensorId state = tensor.alias;
@@ -283,8 +288,8 @@ class StepCheck {
     in_variable_[id.index()] = true;
   }
 
-  /// The result is written onto the updated value of a trained variable, which nothing reads any
-  /// more.
+  /// Checks that the result overwrites the updated value of a trained variable, and that no later
+  /// step reads that value.
   void check_replacement(const Step& step, const Location& location) {
     const TensorId id = step.outputs[0], old = step.inputs[*step.op->result(0).replaces];
     const auto is_trained = [&](const Update& update) {
@@ -301,7 +306,8 @@ class StepCheck {
     in_variable_[id.index()] = true;
   }
 
-  /// A permission to work in place is for operands that the op reads element by element.
+  /// Checks that a permission to work in place is given only for operands that the op reads element
+  /// by element.
   void check_in_place(const Step& step, TensorId id, const Location& location) {
     const Tensor& tensor = job_[id];
     if (step.op->result(0).replaces) return check_replacement(step, location);
@@ -316,7 +322,8 @@ class StepCheck {
         step.epilogue, [](const EpilogueOp& fused) { return fused.operands.empty(); });
     allowed = allowed && id == step.outputs[0] && alone &&
               (view || tensor.shape == job_[tensor.alias].shape);
-    // Only then is what it takes over made before, and so on: the chain of aliases ends.
+    // The operand whose memory is taken over is made before this step. Hence each chain of aliases
+    // ends.
     const bool allowed_here = allowed && (view || !in_variable_[tensor.alias.index()]);
     location.require(allowed_here, "`{}` cannot reuse the memory of `{}`", tensor.name,
                      job_[tensor.alias].name);
@@ -326,14 +333,14 @@ class StepCheck {
   const Job& job_;
   const Location& location_;
   const ops::JobTypes types_;
-  std::vector<const Step*> maker_;  // by tensor; null: none yet
-  std::vector<bool> readable_;      // by tensor: outer ones, and results that have been made
-  std::vector<bool> updated_;       // by tensor: variables that have been
-  std::vector<bool> in_variable_;   // by tensor: whether it lies in a variable's memory
-  std::vector<const Variable*> variables_;  // by tensor
-  std::vector<bool> is_state_;              // by tensor: whether a loop leaves it from pass to pass
+  std::vector<const Step*> maker_;  // indexed by TensorId; null until a step makes the tensor
+  std::vector<bool> readable_;      // indexed by TensorId; true for all tensors made so far
+  std::vector<bool> updated_;       // indexed by TensorId; true for variables updated so far
+  std::vector<bool> in_variable_;   // indexed by TensorId; true if stored in a variable
+  std::vector<const Variable*> variables_;  // indexed by TensorId
+  std::vector<bool> is_state_;              // indexed by TensorId; true for a state of the loop
   std::set<TensorId> made_in_pass_;
-  bool in_pass_ = false, passed_ = false;  // the step is one of a pass, or after the last
+  bool in_pass_ = false, passed_ = false;  // the current step is in a pass, or after the last one
 };
 
 }  // namespace

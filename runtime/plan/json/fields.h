@@ -1,10 +1,14 @@
-// The keys of each struct of a plan, sorted, once for writing and reading: `text` is a JsonWriter
-// or a JsonReader. A key's verb says how it is written: text(key, value) on the line of its
-// object; text.given(key, value) as the first, where there is a value, an element or `true`;
-// text.one_or_more(key, list) as the element where it has one, null where it has none;
-// text.remark(key, value) as the first, but outside the plan's hash, for what names nothing that
-// runs; text.remarks(key, texts) likewise, as the text where there is one, "" where there is none.
-// text.named(variant, noun, write) calls write(values) with the values of a record by name.
+// The keys of each struct of a plan, sorted, defined once for writing and reading. `text` is a
+// JsonWriter or a JsonReader. The verb of a key states how it is written:
+// - text(key, value) writes it on the line of its object.
+// - text.given(key, value) writes it the same way, but only if there is a value, an element or
+//   `true`.
+// - text.one_or_more(key, list) writes the element of a list of one, and null for an empty list.
+// - text.remark(key, value) writes it like text(key, value), but excludes it from the plan's hash.
+//   It is for values that do not affect a run.
+// - text.remarks(key, texts) is also excluded from the hash. It writes the string of a list of one,
+//   and "" for an empty list.
+// - text.named(variant, noun, write) calls write(values) with the values of a record by name.
 #pragma once
 
 #include <concepts>
@@ -17,26 +21,26 @@
 
 namespace flow::plan {
 
-/// A `T` to read, or a `const T` to write.
+/// True if `Given` is a `T` to be read or a `const T` to be written.
 template <typename Given, typename T>
 concept Is = std::same_as<std::remove_const_t<Given>, T>;
 
-/// The one attribute that is a DType, and always is.
+/// The only attribute whose value is a DType; its value is always one.
 inline constexpr std::string_view kDTypeAttribute = "dtype";
 
-/// A variant that is written as an object of one key, unlike those of records.
+/// A variant that is written as an object with one key, unlike variants of records.
 template <typename T>
 concept HasEnumNames = requires {
   EnumNames<T>::words;
 };
 
-/// Elements of lists that stand on lines of their own.
+/// List elements that are each written on a line of their own.
 template <typename T>
 concept OnOwnLine = std::same_as<T, Dataset> || std::same_as<T, Hook> || std::same_as<T, Input> ||
     std::same_as<T, Job> || std::same_as<T, Step> || std::same_as<T, Tensor> ||
     std::same_as<T, Variable>;
 
-/// Objects whose keys stand on lines of their own.
+/// True for objects whose keys are each written on a line of their own.
 template <typename T>
 inline constexpr bool kSpread = false;
 
@@ -317,13 +321,14 @@ void fields(auto& text, Is<Run> auto& run) {
   text("steps", run.steps);
 }
 
-/// A number of steps: there may be no step behind those of shards.
+/// The steps are written as a number, not as a name, because no step may follow those of the
+/// shards.
 void fields(auto& text, Is<Sharding> auto& sharding) {
   text("count", sharding.count);
   text("steps", sharding.steps.value);
 }
 
-/// Steps are numbers, like those of shards.
+/// Steps are written as numbers, like those of shards.
 void fields(auto& text, Is<Loop> auto& loop) {
   text("end", loop.end.value);
   text("first", loop.first.value);
@@ -342,7 +347,7 @@ template <>
 inline constexpr bool kSpread<Job> = true;
 
 void fields(auto& text, Is<Job> auto& job) {
-  text.names_of(job);  // ids are written as names, which change less from plan to plan
+  text.names_of(job);  // ids are written as names, which change less from plan to plan than numbers
   text("datasets", job.datasets);
   text("deterministic", job.deterministic);
   text("device", job.device);
@@ -365,7 +370,7 @@ void fields(auto& text, Is<Job> auto& job) {
   text.remark("where", job.where);
 }
 
-/// A plan as a file holds it.
+/// A plan as it is stored in a file.
 struct Document {
   std::string checksum, hash;  // 16 hex digits each
   Plan plan;

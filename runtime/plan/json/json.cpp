@@ -1,4 +1,4 @@
-// JSON as text, and its checksum.
+// Writes and parses JSON text, and computes its checksum.
 #include "runtime/plan/json/json.h"
 
 #include <fmt/format.h>
@@ -39,8 +39,8 @@ namespace {
 
 constexpr size_t kMaxDepth = 100;
 
-/// Goes through a text before it is parsed and refuses what the parser would let through. (A
-/// callback of the parser could do it, but with one the parser is quadratic in a list's length.)
+/// Scans a text before it is parsed and refuses what the parser would accept. (A parser callback
+/// could do this, but it makes the parser quadratic in the length of a list.)
 class Watch : public nlohmann::json_sax<Json> {
  public:
   explicit Watch(const std::string& path) : path_(path) {}
@@ -63,11 +63,11 @@ class Watch : public nlohmann::json_sax<Json> {
     return true;
   }
   bool parse_error(size_t, const std::string&, const Json::exception&) override {
-    return false;  // the parser will say where
+    return false;  // the parser reports the place
   }
 
  private:
-  /// An object or list, and the keys that it has so far.
+  /// An object or list, and the keys that have been read in it so far.
   struct Open {
     std::set<std::string> keys = {};
     std::string last = {};
@@ -94,7 +94,7 @@ class Watch : public nlohmann::json_sax<Json> {
   std::vector<Open> open_;  // outermost first
 };
 
-/// "3:17", of a byte of the text, both counted from 1.
+/// Returns the position of a byte of the text as line and column, both counted from 1: "3:17".
 std::string line_and_column(std::string_view text, size_t byte) {
   const std::string_view before = text.substr(0, byte);
   const size_t line = static_cast<size_t>(std::ranges::count(before, '\n')) + 1;
@@ -130,7 +130,7 @@ namespace {
 
 constexpr std::string_view kBefore = "\n  \"checksum\": \"";
 
-/// Where the digits begin; nothing where the text has none.
+/// Returns the offset of the first digit of the checksum, or nothing if the text has no checksum.
 std::optional<size_t> digits_in(std::string_view text) {
   const size_t line = text.find(kBefore);
   if (line == text.npos || text.size() - line < kBefore.size() + kNoChecksum.size()) return {};
@@ -142,7 +142,8 @@ std::optional<size_t> digits_in(std::string_view text) {
 std::string with_checksum(std::string text) {
   const auto at = digits_in(text);
   if (!at) return text;
-  // The checksum is over the text without it; every single changed byte changes it.
+  // The checksum is computed with the placeholder in its place. Every change of a single byte
+  // changes it.
   text.replace(*at, kNoChecksum.size(), kNoChecksum);
   return text.replace(*at, kNoChecksum.size(), digest(text));
 }

@@ -1,5 +1,5 @@
-// JSON: the one door to nlohmann/json, how numbers and strings are written, how a file is parsed,
-// and the checksum of a text.
+// JSON: the only access to nlohmann/json, how numbers and strings are written, how a file is
+// parsed, and the checksum of a text.
 #pragma once
 
 #include <nlohmann/json.hpp>
@@ -21,35 +21,37 @@ using OrderedJson =
 
 namespace flow::plan {
 
-/// The shortest text that reads back as the same double, with a `.` or an exponent, so that it is
-/// not taken for an integer. JSON has no numbers for what is not finite: {"float":"-inf"}.
+/// Returns the shortest text that reads back as the same double. It contains a `.` or an exponent,
+/// so that it is not taken for an integer. JSON has no numbers for non-finite values; they are
+/// written as an object: {"float":"-inf"}.
 std::string json_number(double value);
 
-/// The text in quotes, escaped. RequestError when it is not UTF-8.
+/// Returns the text in quotes, escaped. Throws RequestError if it is not UTF-8.
 std::string json_string(std::string_view text);
 
-/// A file's one JSON value. RequestError names `path` and the place when it is not JSON, a key
-/// occurs twice in an object, or values are nested too deeply.
+/// Parses a file that contains one JSON value. Throws RequestError with `path` and the place if the
+/// text is not JSON, a key occurs twice in an object, or values are nested too deeply.
 Json parse_json(std::string_view text, const std::string& path);
-/// The same of a file of another program, whose damage is not the request's fault: RunError.
+/// Parses the file of another program. Throws RunError instead of RequestError, because the request
+/// is not at fault if such a file is damaged.
 Json parse_foreign_json(std::string_view text, const std::string& path);
 
-// The checksum of the text of a plan or record shows whether any byte of it was changed.
+// The checksum of the text of a plan or record shows whether any byte of the text was changed.
 
-/// What stands for the checksum until the text has one.
+/// The placeholder for the checksum until it is computed.
 inline constexpr std::string_view kNoChecksum = "0000000000000000";
 
-/// Writes the checksum of the whole text into its line `  "checksum": "<16 hex digits>",`.
-/// A text without that line comes back as it was.
+/// Writes the checksum of the whole text into its line `  "checksum": "<16 hex digits>",`. Returns
+/// a text without that line unchanged.
 std::string with_checksum(std::string text);
 
-/// Does the text carry the checksum that `with_checksum` gives it?
+/// Returns true if the text contains the checksum that `with_checksum` writes.
 bool has_checksum(std::string_view text);
 
-// The next ones read fields that another program may have written: what is missing or of another
-// type is empty.
+// The following functions read fields that another program may have written. They return an empty
+// value for a field that is missing or has another type.
 
-/// Empty where `json` has no text of that name.
+/// Returns the string with this key, or an empty string if there is none.
 inline std::string text_in(const Json& json, const char* key) {
   const auto found = json.find(key);
   return found != json.end() && found->is_string() ? found->get<std::string>() : "";
@@ -61,7 +63,7 @@ inline std::optional<int64_t> integer_in(const Json& json, const char* key) {
   return found->get<int64_t>();
 }
 
-/// The texts in a list, or the only one.
+/// Returns the strings of a list, or the only string.
 inline std::vector<std::string> texts_in(const Json& json, const char* key) {
   std::vector<std::string> texts;
   const auto found = json.find(key);
@@ -73,7 +75,7 @@ inline std::vector<std::string> texts_in(const Json& json, const char* key) {
   return texts;
 }
 
-/// The texts of an object, by their names.
+/// Returns the strings of an object, by their keys.
 inline std::map<std::string, std::string> named_texts_in(const Json& json, const char* key) {
   std::map<std::string, std::string> texts;
   const auto found = json.find(key);

@@ -18,7 +18,7 @@ std::string number(double value) {
   return std::isfinite(value) ? json_number(value) : std::string("null");
 }
 
-/// `{"step":4,...`, to be continued with a comma.
+/// The beginning `{"step":4,...` of a line; the caller continues it with a comma.
 std::string opened(const MetricsPlace& place) {
   std::string text = fmt::format(R"({{"step":{},"epoch":{},"job":{})", place.step, place.epoch,
                                  json_string(place.job));
@@ -163,7 +163,7 @@ std::string to_json(const RunRecord& record) {
     if (data.rows) json["data"][name]["rows"] = *data.rows;
     json["data"][name]["digest"] = data.digest;
   }
-  // Command lines and paths need not be UTF-8; a record of them should not fail for that.
+  // Command lines and paths need not be UTF-8. The record is written all the same.
   return json.dump(2, ' ', false, OrderedJson::error_handler_t::replace) + "\n";
 }
 

@@ -13,51 +13,51 @@
 
 namespace flow::plan {
 
-/// Where a job stands when it calls another one.
+/// The position of a job when it calls another one.
 struct CallPlace {
-  int64_t step = 0;        // its steps that are complete
-  int64_t epoch = 0;       // of its next step
-  bool by_epochs = false;  // it counts epochs between calls, not steps
+  int64_t step = 0;        // the number of completed steps
+  int64_t epoch = 0;       // the epoch of the next step
+  bool by_epochs = false;  // the calls are counted in epochs, not in steps
 };
 
 /// The line of metrics.jsonl for a step of a train job.
 struct Metrics {
   int64_t step = 0, epoch = 0;
   double loss = 0, learning_rate = 0, seconds = 0;
-  std::optional<double> loss_scale = {};     // where it is dynamic
-  bool skipped = false;                      // nothing was updated
-  std::optional<int64_t> main_step = {};     // of a job that another one calls: steps of that one
-  std::optional<double> gradient_norm = {};  // before clipping, where it is computed
+  std::optional<double> loss_scale = {};     // only set if the loss scale is dynamic
+  bool skipped = false;                      // the step updated nothing
+  std::optional<int64_t> main_step = {};     // set only in a called job: the caller's step
+  std::optional<double> gradient_norm = {};  // before clipping; only set if it is computed
 };
-/// The numbers of steps in these lines: their keys.
+/// The keys of these lines whose values are measured numbers.
 inline constexpr std::array<std::string_view, 4> kStepNumbers = {"loss", "learning_rate",
                                                                  "loss_scale", "gradient_norm"};
-/// {"step":0,"epoch":0,"loss":7.31,"learning_rate":0.1,"seconds":0.02}; a non-finite loss is null.
-/// `,"gradient_norm":3.5` follows where it is computed. With a dynamic loss scale
-/// `,"loss_scale":65536` follows, and `,"skipped":true` where it shrinks; "main_step" last, where
-/// it is known.
+/// Writes {"step":0,"epoch":0,"loss":7.31,"learning_rate":0.1,"seconds":0.02}, with null for a
+/// non-finite loss. If the gradient norm is computed, `,"gradient_norm":3.5` follows. With a
+/// dynamic loss scale, `,"loss_scale":65536` follows, and `,"skipped":true` if the scale shrinks.
+/// "main_step" comes last if it is set.
 std::string to_json_line(const Metrics& metrics);
 
-/// What the other lines of metrics.jsonl begin with.
+/// The first fields of all other lines of metrics.jsonl.
 struct MetricsPlace {
-  int64_t step = 0, epoch = 0;  // of the main job; in a call those of its CallPlace
+  int64_t step = 0, epoch = 0;  // of the main job; in a call, the values of its CallPlace
   std::string job;
-  std::optional<int64_t> job_step = {};  // of a called job: its own step
+  std::optional<int64_t> job_step = {};  // only set for a called job: the step of that job
 };
 MetricsPlace metrics_place(const std::string& job, int64_t step, int64_t epoch,
                            const std::optional<CallPlace>& call);
 
-/// The line for a number that a print sink reduced.
+/// A line for a number that a print sink has reduced.
 struct ReducedMetrics {
   MetricsPlace place;
   std::string name, label;
-  std::string value;       // JSON: as the print sink writes it
-  bool each_step = false;  // a call may have several: one a step, not one an epoch or a call
+  std::string value;       // JSON, formatted by the print sink
+  bool each_step = false;  // one line per step instead of one per epoch or call
 };
 /// {"step":4,"epoch":1,"job":"eval","job_step":2,"name":"right","label":"accuracy","value":0.97}
 std::string to_json_line(const ReducedMetrics& metrics);
 
-/// The line for a step of a called train job.
+/// A line for a step of a called train job.
 struct CalledMetrics {
   MetricsPlace place;
   double loss = 0, learning_rate = 0;
@@ -65,7 +65,7 @@ struct CalledMetrics {
 /// {"step":4,"epoch":1,"job":"tune","job_step":2,"loss":7.31,"learning_rate":0.1}
 std::string to_json_line(const CalledMetrics& metrics);
 
-/// A file as it was when it was read; one that changes gets another stamp.
+/// Identifies the state of a file when it was read; a file that changes gets another stamp.
 struct FileStamp {
   uint64_t size = 0, inode = 0;
   int64_t modified = 0, changed = 0;  // nanoseconds since 1970
@@ -73,96 +73,98 @@ struct FileStamp {
   bool operator==(const FileStamp&) const = default;
 };
 
-/// What a run knows of a value that it follows.
+/// The state of a value that a run follows.
 struct DecisionRecord {
-  std::string watch;  // the value, as FollowedValue::text
+  std::string watch;  // the value, formatted like FollowedValue::text
   Mode mode = Mode::kMin;
-  std::optional<double> best;  // nothing: there was no number yet
-  int64_t step = 0;            // steps that were complete at the best
-  int64_t bad = 0;             // values in a row that were not better
-  // Of a learning rate:
-  int64_t cooldown = 0;  // values to come that do not count
+  std::optional<double> best;  // nothing if there has been no number yet
+  int64_t step = 0;            // the number of completed steps at the best value
+  int64_t bad = 0;             // the number of consecutive values that were not better
+  // For a learning rate only:
+  int64_t cooldown = 0;  // the number of values to come that do not count
   std::optional<double> rate;
 };
 using DecisionRecords = std::map<std::string, DecisionRecord>;
 
-/// checkpoint.json: what makes a directory of .npy files a checkpoint.
+/// The content of checkpoint.json, which makes a directory of .npy files a checkpoint.
 struct CheckpointRecord {
   std::string job;
-  int64_t step = 0;  // calls completed: the next call's global step
+  int64_t step = 0;  // the number of completed calls, which is the global step of the next call
   int64_t epoch = 0;
-  int64_t row = 0;  // rows of the epoch consumed
+  int64_t row = 0;  // the number of rows of the epoch that are consumed
   uint64_t seed = 0;
   std::string plan_hash, resume_hash;
-  std::map<std::string, int64_t> also;  // steps completed of the jobs that it calls
-  /// What `--input` gave, by input: "random_uniform:5:6"; of files "@" alone. Nothing: an older
-  /// form.
+  std::map<std::string, int64_t> also;  // the completed steps of the jobs that this job calls
+  /// The sources that `--input` gave, by input: "random_uniform:5:6", or only "@" for a file.
+  /// Nothing in an older version of the record.
   std::optional<std::map<std::string, std::string>> inputs;
-  /// Digests of the data files, by column or input; nothing: an older form.
+  /// Digests of the data files, by column or input. Nothing in an older version of the record.
   std::optional<std::map<std::string, std::string>> data;
-  /// By sink: what has been summed up and not told yet (exec::Sums); nothing where that is nothing.
+  /// The sums that have been accumulated but not yet reported (exec::Sums), by sink. Nothing if
+  /// there are none.
   std::optional<std::map<std::string, std::vector<uint64_t>>> sums;
-  /// By what is decided: "early_stopping", "keep_best", "learning_rate"; nothing where none is.
+  /// The records by decision: "early_stopping", "keep_best", "learning_rate". Nothing if there are
+  /// none.
   std::optional<DecisionRecords> decisions;
-  /// Lines of metrics.jsonl; nothing: an older form.
+  /// The number of lines of metrics.jsonl. Nothing in an older version of the record.
   std::optional<int64_t> metrics_rows;
   std::map<std::string, std::string> checksums;  // "lenet/conv1/weight.npy" -> 16 hex digits
-  int version = 1;                               // of this file's form
-  std::optional<std::string> checksum = {};  // of its text, see checksum.h; nothing: an older form
+  int version = 1;                               // the version of the file format
+  std::optional<std::string> checksum = {};      // see json.h; nothing in an older version
 };
-/// With its checksum.
+/// Writes the record with its checksum.
 std::string to_json(const CheckpointRecord& record);
-/// RequestError naming `path` when it is not one, or damaged.
+/// Throws RequestError with `path` if the text is not a record of this kind or is damaged.
 CheckpointRecord checkpoint_from_json(const std::string& text, const std::string& path);
 
-/// An output of a run as it was at a checkpoint.
+/// The state of a run's output file at a checkpoint.
 struct OutputRecord {
-  uint64_t bytes = 0;  // of an .npy without its header
-  std::string digest;  // of them
+  uint64_t bytes = 0;  // the size; for an .npy file without its header
+  std::string digest;  // the digest of these bytes
 
   bool operator==(const OutputRecord&) const = default;
 };
 
-/// files.json of a checkpoint: what is true of this run on this machine alone, so that
-/// checkpoint.json of two equal runs are equal.
+/// The content of files.json of a checkpoint: facts that are true only of this run on this machine.
+/// They are kept apart so that checkpoint.json of two equal runs is equal.
 struct FilesRecord {
-  std::map<std::string, FileStamp> data;        // of CheckpointRecord::data: those that are known
-  std::map<std::string, OutputRecord> outputs;  // by path below the run directory
+  std::map<std::string, FileStamp> data;        // files of CheckpointRecord::data with known stamps
+  std::map<std::string, OutputRecord> outputs;  // by path relative to the run directory
   int version = 1;
   std::string checksum = {};
 };
-/// With its checksum.
+/// Writes the record with its checksum.
 std::string to_json(const FilesRecord& record);
-/// RequestError naming `path` when it is not one, or damaged.
+/// Throws RequestError with `path` if the text is not a record of this kind or is damaged.
 FilesRecord files_from_json(const std::string& text, const std::string& path);
 
-/// run.json: written last.
+/// The content of run.json, which is the last file that a run writes.
 struct RunRecord {
-  /// Of a distributed run.
+  /// Facts about a distributed run.
   struct Ranks {
     int count = 1;
-    uint64_t bytes_a_step = 0;  // that each rank sends to the others, on average
+    uint64_t bytes_a_step = 0;  // the bytes that each rank sends to the others per step, on average
   };
   /// A data file.
   struct Data {
-    std::optional<int64_t> rows;  // that the job reads; nothing for data of a called job
-    std::string digest;           // ContentDigest's, of the whole file
+    std::optional<int64_t> rows;  // the rows that the job reads; nothing for data of a called job
+    std::string digest;           // the ContentDigest of the whole file
   };
   std::string job, source, plan_hash, device, instruction_set, version;
-  std::string host;                    // the machine's name
-  std::vector<std::string> overrides;  // --set, --input, --watch as given
+  std::string host;                    // the name of the machine
+  std::vector<std::string> overrides;  // --set, --input and --watch as given
   std::vector<std::string> load;       // each --load as given
   uint64_t seed = 0;
   int threads = 0;
-  std::string started = {};  // "2026-11-26T19:20:31Z": by this start, not by that it resumes
+  std::string started = {};  // "2026-11-26T19:20:31Z": the start of this run or resume
   std::optional<Ranks> ranks = {};
-  int64_t first_step = 0, last_step = 0;  // global steps run: [first, last)
-  int64_t fingerprint_every = 0;          // steps; 0: none were taken
+  int64_t first_step = 0, last_step = 0;  // the global steps that ran: [first, last)
+  int64_t fingerprint_every = 0;          // the interval in steps; 0 if no fingerprints were taken
   int64_t epochs = 0;
   double seconds = 0, seconds_to_first_step = 0;
   uint64_t arena_bytes = 0, peak_memory_bytes = 0;
   int exit_status = 0;
-  std::string error;  // empty when there was none
+  std::string error;  // empty if there was no error
   std::string
       stop_reason;  // "done", "signal", "command", "hook: ...", "failure", "early_stopping: ..."
   std::map<std::string, std::string> libraries;  // "onednn": "2.6.3"
@@ -170,16 +172,16 @@ struct RunRecord {
 };
 std::string to_json(const RunRecord& record);
 
-/// scope.json: what a `watch_scope` delivers, in the order of a step.
+/// The content of scope.json: the arrays that a `watch_scope` delivers, in the order of a step.
 struct ScopeRecord {
   struct Array {
     std::string name;   // "output/bias_add"
     std::string event;  // "watch" or "watch_diff"
-    std::string op;     // that makes the tensor, or "variable"
+    std::string op;     // the op that makes the tensor, or "variable"
     std::string dtype;  // "float32"
     std::vector<int64_t> shape;
   };
-  std::string scope, placement;  // "output", "cpu"; "cpu+gpu" where it is on both
+  std::string scope, placement;  // "output", "cpu"; "cpu+gpu" if the array is on both
   std::vector<Array> arrays;
 };
 std::string to_json(const ScopeRecord& record);

@@ -1,4 +1,4 @@
-// JSON to structs, and structs to JSON text.
+// Reads structs from JSON and writes them as JSON text.
 #include "runtime/plan/json/structs.h"
 
 #include <fmt/format.h>
@@ -14,7 +14,7 @@ namespace flow::plan {
 
 namespace {
 
-/// What was found, short enough for a message.
+/// Describes the value that was found, short enough for a message.
 std::string excerpt(const Json& json) {
   if (json.is_object()) return "an object";
   if (json.is_array()) return "a list";
@@ -72,7 +72,7 @@ void JsonReader::refuse_other_keys() const {
 JsonReader::Names JsonReader::collect_names(std::string_view list) const {
   Names names;
   const auto found = json_.find(list);
-  if (found == json_.end() || !found->is_array()) return names;  // refused when it is read
+  if (found == json_.end() || !found->is_array()) return names;  // read() refuses it later
   for (size_t i = 0; i < found->size(); ++i) {
     const Json& element = (*found)[i];
     const auto name = element.is_object() ? element.find("name") : element.end();
@@ -102,7 +102,7 @@ int32_t JsonReader::read_id(Names Ids::*names, std::string_view what) const {
 
 int64_t JsonReader::read_integer() const {
   expect(json_.is_number_integer(), "an integer");
-  // The parser's integers are unsigned unless they have a sign.
+  // The parser reports integers as unsigned unless they have a sign.
   const bool fits = !json_.is_number_unsigned() ||
                     json_.get<uint64_t>() <= uint64_t{std::numeric_limits<int64_t>::max()};
   expect(fits, "a 64-bit integer");
@@ -264,7 +264,7 @@ void JsonWriter::put(StepId id) {
 void JsonWriter::put(const Attributes& attributes) {
   begin('{', false);
   for (const auto& [name, value] : attributes) {
-    // Texts and dtypes look alike; the name tells them apart.
+    // Strings and dtypes look alike in JSON; the name of the attribute tells them apart.
     FLOW_CHECK((name == kDTypeAttribute) == std::holds_alternative<DType>(value), "`{}`", name);
     begin_key(name);
     std::visit([this](const auto& one) { this->put(one); }, value);

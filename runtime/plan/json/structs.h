@@ -1,4 +1,5 @@
-// Structs to JSON text and back, by their fields (fields.h). The same struct gives the same bytes.
+// Writes structs as JSON text and reads them back, by their fields (fields.h). Equal structs give
+// equal bytes.
 #pragma once
 
 #include <fmt/format.h>
@@ -21,12 +22,12 @@
 
 namespace flow::plan {
 
-/// Reads one JSON value strictly; what it holds is read by readers of its own. Every key must be
-/// there, but optional ones, and no other, each of its type. RequestError names the file, the place
-/// and what was found.
+/// Reads one JSON value strictly; separate readers read the values inside it. Every key that is not
+/// optional must be present with the right type, and no other key may be. Throws RequestError with
+/// the file, the place and the value that was found.
 class JsonReader {
  public:
-  /// Reads the value of a whole file. REQUIRES: all outlive the reader.
+  /// Reads the value of a whole file. REQUIRES: the arguments outlive the reader.
   JsonReader(const Json& json, const std::string& path) : json_(json), path_(path) {}
 
   template <typename T>
@@ -75,12 +76,12 @@ class JsonReader {
     read_values(values);
     set_values(out, values, noun, [this](const std::string& problem) { refuse(problem); });
   }
-  /// From here on ids of this job's tensors and steps are read as their names.
+  /// After this call, ids of this job's tensors and steps are read as their names.
   void names_of(const Job& job);
 
  private:
   using Names = std::unordered_map<std::string_view, size_t>;
-  /// What a job's names stand for: indices of its tensors and steps.
+  /// The tensors and steps of a job by name, to translate names into indices.
   struct Ids {
     Names tensors, steps;
   };
@@ -93,7 +94,7 @@ class JsonReader {
         index_(index),
         ids_(parent.ids_) {}
 
-  /// A list, or its only element.
+  /// Reads a list, or a single value as a list of one element.
   template <typename T>
   void read_elements(std::string_view key, std::vector<T>& out) {
     JsonReader value = child(key);
@@ -101,7 +102,7 @@ class JsonReader {
     out.clear();
     value.read(out.emplace_back());
   }
-  /// The value of `key`, which is then known.
+  /// Returns the value of `key`, and records that the key was read.
   JsonReader child(std::string_view key);
   JsonReader item(size_t index) const { return {*this, json_[index], {}, index}; }
   [[noreturn]] void refuse_missing(std::string_view key) const;
@@ -132,7 +133,7 @@ class JsonReader {
   template <typename T>
   void read(std::vector<T>& out) {
     expect(json_.is_array(), "a list");
-    out.clear();  // and grown as elements turn out good: a short text must not claim much memory
+    out.clear();  // filled one by one: a short text cannot claim much memory
     for (size_t i = 0; i < json_.size(); ++i) item(i).read(out.emplace_back());
   }
   template <typename T>
@@ -166,11 +167,11 @@ class JsonReader {
   const Json& json_;
   const std::string& path_;
   const JsonReader* parent_ = nullptr;
-  std::string_view key_;  // in the parent; null: an item of it, at index_
+  std::string_view key_;  // the key in the parent; null for a list item, whose position is index_
   size_t index_ = 0;
-  std::vector<std::string_view> known_;  // keys of this object that were read
-  std::unique_ptr<const Ids> own_ids_;   // of a job's reader
-  const Ids* ids_ = nullptr;             // its own, or its job's
+  std::vector<std::string_view> known_;  // keys of this object that have been read
+  std::unique_ptr<const Ids> own_ids_;   // only set in the reader of a job
+  const Ids* ids_ = nullptr;             // the ids of this reader or of its job's reader
 };
 
 /// Writes a struct as text, key by key.
@@ -179,8 +180,8 @@ class JsonWriter {
   enum class Remarks { kKept, kLeftOut };
   explicit JsonWriter(Remarks remarks) : remarks_(remarks) {}
 
-  /// The whole text of a struct. RequestError when a text in it is not UTF-8, which JSON cannot
-  /// hold.
+  /// Writes the whole text of a struct. Throws RequestError if a string in it is not UTF-8, which
+  /// JSON cannot represent.
   template <typename T>
   std::string write(const T& value) && {
     put(value);
@@ -230,7 +231,7 @@ class JsonWriter {
  private:
   /// An object or list that is being written.
   struct Open {
-    bool spread;  // its elements stand on lines of their own
+    bool spread;  // each element is on a line of its own
     bool empty = true;
     std::string_view last_key = {};
   };
@@ -300,7 +301,7 @@ class JsonWriter {
   Remarks remarks_;
   std::string out_;
   std::vector<Open> open_;
-  const Job* job_ = nullptr;  // whose names ids stand for
+  const Job* job_ = nullptr;  // the job whose names are written for ids
 };
 
 }  // namespace flow::plan

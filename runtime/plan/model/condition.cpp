@@ -1,5 +1,5 @@
-// A recursive-descent parser. Precedence, loosest first: `or`, `and`, `not`, comparisons, which
-// chain as in Python.
+// A recursive-descent parser of conditions. Operators by precedence, loosest first: `or`, `and`,
+// `not`, comparisons. Comparisons chain as in Python.
 #include "runtime/plan/model/condition.h"
 
 #include <fmt/format.h>
@@ -17,10 +17,10 @@ namespace flow::plan {
 namespace {
 
 constexpr int kMostNesting = 16;
-/// Results that wait for others while a condition is evaluated.
+/// The largest number of intermediate results while a condition is evaluated.
 constexpr size_t kMostWaiting = 64;
 
-/// What other tools call a statistic.
+/// Names that other tools use for a statistic.
 constexpr std::pair<std::string_view, std::string_view> kOtherNames[] = {
     {"nan", "not_finite"},
     {"nans", "not_finite"},
@@ -47,7 +47,7 @@ bool is_digit(char c) { return c >= '0' && c <= '9'; }
 }  // namespace
 
 bool Condition::holds(const StatisticValues& values) const {
-  uint64_t results = 0;  // a stack of bits, the last one lowest
+  uint64_t results = 0;  // a stack of bits; the lowest bit is the top
   const auto push = [&results](bool result) { results = results << 1 | uint64_t{result}; };
   const auto pop = [&results] { return std::exchange(results, results >> 1) & 1; };
   for (const Term& term : terms_) {
@@ -113,14 +113,15 @@ class ConditionParser : private TextScanner {
   using Op = Condition::Op;
   using Operand = Condition::Operand;
 
-  /// The first error wins; the rest of the text is then skipped, so that every caller returns.
+  /// Records the first error only. The rest of the text is then skipped, so that every caller
+  /// returns.
   void fail(size_t begin, size_t end, std::string message, std::string hint = {}) {
     if (!failed_) error_ = {begin, std::max(end, begin), std::move(message), std::move(hint)};
     failed_ = true;
     at_ = text_.size();
   }
 
-  /// A whole character, of one byte or more.
+  /// Returns the whole character at `at`, which has one byte or more.
   std::string_view character_at(size_t at) const {
     size_t end = at + 1;
     while (end < text_.size() && (static_cast<unsigned char>(text_[end]) & 0xC0) == 0x80) ++end;
@@ -199,7 +200,7 @@ class ConditionParser : private TextScanner {
          left.statistic ? fmt::format("write `{} > 0`", given) : "write such as `max > 1e3`");
   }
 
-  /// What comes next in the place of a comparison; empty at an end.
+  /// Returns the text where a comparison operator is expected, or an empty text at an end.
   std::string_view peek_operator() {
     const std::string_view word = peek_word();
     if (at_ == text_.size() || text_[at_] == ')' || word == "and" || word == "or") return {};
@@ -257,7 +258,7 @@ class ConditionParser : private TextScanner {
     return made;
   }
 
-  /// Letters too, so that "10k" is one wrong number.
+  /// Letters count as well, so that "10k" is one invalid number.
   bool is_in_number(size_t i) const {
     const char c = text_[i];
     const bool letter = (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '_';

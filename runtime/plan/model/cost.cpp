@@ -1,4 +1,5 @@
-// Operations by the records of ops, and estimates from multiplications and bytes moved.
+// Counts operations by the records of ops, and estimates times from multiplications and bytes
+// moved.
 #include "runtime/plan/model/cost.h"
 
 #include <algorithm>
@@ -30,7 +31,7 @@ double window_of(const Step& step) {
   return window;
 }
 
-/// The elements that operations are counted for.
+/// Returns the number of elements for which operations are counted.
 double counted(const Job& job, const Step& step, ops::Flops::Each each) {
   switch (each) {
     case ops::Flops::Each::kResult:
@@ -76,8 +77,8 @@ double traffic(const Job& job, const Step& step) {
 }
 
 bool is_backward(const Step& step) {
-  // Passes name what only training needs like this; casts and copies have other words after
-  // colons.
+  // The passes of the compiler put these marks into the names of steps that only training needs.
+  // The names of casts and copies have other words after a colon.
   constexpr std::array<std::string_view, 3> kMarks = {":diff", ":update", ":regularized"};
   return step.op->for_updates || std::ranges::any_of(kMarks, [&](std::string_view mark) {
            return step.name.find(mark) != std::string::npos;

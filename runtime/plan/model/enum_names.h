@@ -1,4 +1,4 @@
-// The names of the plan's enumerators and variants, in their order.
+// The names of the plan's enumerators and of the alternatives of its variants, in their order.
 #pragma once
 
 #include <array>
@@ -50,7 +50,8 @@ template <>
 struct EnumNames<Combine> {
   static constexpr std::array<std::string_view, 5> words = {"none", "sum", "mean", "max", "min"};
 };
-/// Of a variant: its alternatives. It is written as an object of one key: {"npy": {...}}.
+/// For a variant, the words name its alternatives. It is written as an object with one key: {"npy":
+/// {...}}.
 template <>
 struct EnumNames<InputSource> {
   static constexpr std::array<std::string_view, 4> words = {"command_line", "dataset", "npy",

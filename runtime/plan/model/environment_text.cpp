@@ -1,4 +1,4 @@
-// `$env(...)` in the values of commands' environments.
+// Parses and expands `$env(...)` in the values of commands' environments.
 #include "runtime/plan/model/environment_text.h"
 
 #include <algorithm>

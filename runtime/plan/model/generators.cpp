@@ -1,4 +1,4 @@
-// What the numbers of generators must be.
+// Checks the numbers of generators.
 #include "runtime/plan/model/generators.h"
 
 #include <fmt/format.h>
@@ -16,7 +16,7 @@ namespace {
 using Kind = GeneratorFault::Kind;
 
 constexpr double kWords = 0x1p32;     // an integer is drawn with one 32-bit word
-constexpr double kDeviations = 5.77;  // no normal draw lies as far out: sqrt(48 ln 2)
+constexpr double kDeviations = 5.77;  // no normal draw is farther from the mean: sqrt(48 ln 2)
 
 class Examination {
  public:
@@ -54,7 +54,7 @@ class Examination {
   void check_number(const std::string& name, double value) {
     const std::string is = fmt::format("`{}` is {}", name, shortest(value));
     const bool constant = is_a<generators::Constant>(), integers = is_a<generators::Integers>();
-    if (!std::isfinite(value)) {  // as an element it is what the command line asks for
+    if (!std::isfinite(value)) {  // allowed as an element, because the command line asks for it
       if (!constant || !is_float(dtype_))
         add(Kind::kMisfit, name, is + "; expected a finite number", holds(dtype_));
     } else if (name == "stddev" && value < 0) {
@@ -88,7 +88,7 @@ class Examination {
           holds(dtype_));
   }
 
-  /// Of `low` and `high`.
+  /// Checks `low` and `high` together.
   void check_range() {
     const double low = value("low"), high = value("high"), range = high - low;
     const std::string are = fmt::format("`low` is {} and `high` {}", shortest(low), shortest(high));

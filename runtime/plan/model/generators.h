@@ -1,6 +1,6 @@
-// How variables start, and what makes an input's values from the seed and the step: a record for
-// each type of initializer and generator, and the one rule for the numbers of generators, whether a
-// job file, a plan or the command line gives them.
+// How variables are initialized, and how the values of an input are generated from the seed and the
+// step. There is a record for each type of initializer and generator. The numbers of a generator
+// are checked by one rule, no matter whether a job file, a plan or the command line gives them.
 #pragma once
 
 #include <set>
@@ -86,7 +86,7 @@ using Initializer = std::variant<initializers::Zeros, initializers::Ones, initia
 
 namespace generators {
 
-// The members are in the order of `--input`.
+// The members are in the order of the arguments of `--input`.
 
 struct Uniform {
   double low = 0, high = 0;
@@ -126,17 +126,17 @@ using FromGenerator = std::variant<generators::Uniform, generators::Normal, gene
 struct GeneratorFault {
   enum class Kind {
     kOrder,      // `low` is not below `high`
-    kFractions,  // for a dtype that has none
-    kMisfit      // numbers that the generator does not take, or the dtype does not hold
+    kFractions,  // a generator of fractions for a dtype that has none
+    kMisfit      // a number that the generator or the dtype does not accept
   };
   Kind kind;
-  std::string number;   // the one at fault: "high", the generator's; empty: all of it
+  std::string number;   // the number at fault: "high"; empty for the generator as a whole
   std::string message;  // "`value` is 300, which is not a valid int8"
   std::string hint = {};
 };
 
-/// All that is wrong with the generator of an input of that dtype and shape. Numbers that are
-/// `missing` are passed over.
+/// Returns all faults of the generator of an input with that dtype and shape. Numbers in `missing`
+/// are not checked.
 std::vector<GeneratorFault> faults_of(const FromGenerator& from, DType dtype, const Shape& shape,
                                       const std::set<std::string_view>& missing = {});
 

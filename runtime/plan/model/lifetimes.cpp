@@ -1,5 +1,5 @@
-// When each tensor's memory is in use, and where in an arena blocks may lie: several orders, each
-// block best-fit, the smallest arena kept.
+// Determines when the memory of each tensor is in use, and places blocks in an arena. It tries
+// several orders, places each block best-fit, and keeps the smallest arena.
 #include "runtime/plan/model/lifetimes.h"
 
 #include <algorithm>
@@ -25,7 +25,7 @@ void extend_returned(Job& job, const ReturnValue& value, StepId end) {
 std::vector<TensorId> alias_roots(const Job& job) {
   std::vector<TensorId> roots(job.tensors.size());
   for (size_t i = 0; i < roots.size(); ++i) {
-    TensorId end(i);  // of the chain, or where the root is known already
+    TensorId end(i);  // the end of the chain, or the first tensor whose root is known
     while (job[end].alias.valid() && !roots[end.index()].valid()) end = job[end].alias;
     if (!roots[end.index()].valid()) roots[end.index()] = end;
     for (TensorId id(i); id != end; id = job[id].alias) roots[id.index()] = roots[end.index()];
@@ -43,7 +43,7 @@ std::vector<TensorId> read_in_passes(const Job& job) {
   for (size_t i = first; i < end; ++i)
     visit_operands(job.steps[i], [&](TensorId id) {
       if (outside[id.index()]) read.push_back(id);
-      outside[id.index()] = false;  // listed once
+      outside[id.index()] = false;  // so that the tensor is listed once
     });
   return read;
 }
@@ -65,17 +65,17 @@ void assign_lifetimes(Job& job) {
       if (id.valid()) tensor(id).first = tensor(id).last = StepId(i);
     visit_operands(step, [&](TensorId id) { extend(tensor(id), StepId(i)); });
   }
-  // What is delivered is read when the call is complete.
+  // Delivered tensors are read after the call is complete.
   for (const Hook& hook : job.hooks) extend(tensor(hook.tensor), end);
   if (job.returns) extend_returned(job, job.returns->value, end);
   if (job.optimizer) visit_tensors(*job.optimizer, [&](TensorId id) { extend(tensor(id), end); });
 
-  // Parts of shards are combined after the last step of each shard.
+  // The parts from shards are combined after the last step of each shard.
   if (job.sharding)
     for (Tensor& part : job.tensors)
       if (part.combine) extend(part, std::min(job.sharding->steps, end));
 
-  // What is made before a loop is read in its last pass, too.
+  // Tensors that are made before a loop are also read in its last pass.
   if (job.loop)
     for (const TensorId id : read_in_passes(job))
       extend(tensor(id), StepId(job.loop->end.index() - 1));
@@ -90,7 +90,8 @@ constexpr size_t kAlignment = 64;
 
 size_t aligned(size_t bytes) { return round_up(bytes, kAlignment); }
 
-/// Bytes of all blocks at the step where most are alive: no arena is smaller.
+/// Returns the total bytes of all blocks at the step at which most are alive. No arena can be
+/// smaller.
 size_t live_peak(const std::vector<Block>& blocks) {
   std::vector<std::pair<size_t, size_t>> starts, ends;  // (step, bytes)
   for (const Block& block : blocks) {
@@ -114,10 +115,10 @@ struct Placed {
   size_t first, last;  // steps
 };
 
-/// The arena as it fills; what is placed is kept sorted by its offset.
+/// An arena that is filled block by block. The blocks placed so far are sorted by offset.
 class Arena {
  public:
-  /// Places the block into the smallest gap that takes it, and returns its offset.
+  /// Places the block into the smallest gap that is large enough, and returns its offset.
   size_t place(const Block& block) {
     constexpr size_t kNone = std::numeric_limits<size_t>::max();
     size_t best = kNone, best_gap = kNone, free_from = 0;
@@ -151,7 +152,8 @@ Assignment place_in_order(const std::vector<Block>& blocks, const std::vector<si
   return made;
 }
 
-/// What is placed first, among equals what stands first.
+/// A comparison that is true if the first block is placed before the second. Blocks that compare
+/// equal keep their order.
 using Before = bool (*)(const Block&, const Block&);
 
 size_t duration(const Block& block) { return block.last - block.first + 1; }

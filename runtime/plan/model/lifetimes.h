@@ -1,4 +1,5 @@
-// What a step reads, when each tensor's memory is in use, and where in an arena it may lie.
+// Determines which tensors a step reads, when the memory of each tensor is in use, and where it is
+// placed in an arena.
 #pragma once
 
 #include <algorithm>
@@ -20,27 +21,27 @@ void visit_operands(const Step& step, const Visit& visit) {
 /// A tensor with an alias extends the life of the tensor at the root of its aliases.
 void assign_lifetimes(Job& job);
 
-/// What steps before the loop make and those of a pass read: it lives until the last pass.
-/// REQUIRES: the job has a loop.
+/// Returns the tensors that steps before the loop make and steps of a pass read. They live until
+/// the last pass. REQUIRES: the job has a loop.
 std::vector<TensorId> read_in_passes(const Job& job);
 
-/// For each tensor the one whose memory it lies in: itself, or the root of its aliases.
-/// REQUIRES: aliases make no cycle.
+/// Returns, for each tensor, the tensor whose memory it uses: itself, or the root of its aliases.
+/// REQUIRES: aliases form no cycle.
 std::vector<TensorId> alias_roots(const Job& job);
 
-/// A block of memory in use from step `first` to step `last`, both included.
+/// A block of memory that is in use from step `first` to step `last`, both included.
 struct Block {
   size_t bytes = 0;
   size_t first = 0, last = 0;
 };
 
 struct Assignment {
-  std::vector<size_t> offsets;  // one for each block, multiples of 64
-  size_t bytes = 0;             // of the arena: the peak
+  std::vector<size_t> offsets;  // one offset for each block; multiples of 64
+  size_t bytes = 0;             // the size of the arena, which is the peak of memory use
 };
 
 /// Places blocks so that no two that live at the same time overlap. Tries several orders (by size,
-/// by lifetime, by start), places each best-fit, and keeps the smallest arena.
+/// by lifetime, by start), places each block best-fit, and keeps the smallest arena.
 Assignment assign_memory(const std::vector<Block>& blocks);
 
 }  // namespace flow::plan

@@ -1,5 +1,6 @@
-// Names are compared component by component: a component has at most one wildcard and a name at
-// most one `**`, so there is one way to match and nothing to search.
+// Parses and matches patterns of names. Names are compared component by component. A component has
+// at most one wildcard and a name has at most one `**`, so that a match is unique and needs no
+// search.
 #include "runtime/plan/model/name_pattern.h"
 
 #include <fmt/format.h>
@@ -14,7 +15,7 @@ namespace {
 
 /// A component of a name with the separator before it.
 struct NamePiece {
-  char separator;  // 0: the first one
+  char separator;  // 0 for the first component
   std::string_view text;
 };
 
@@ -30,7 +31,7 @@ std::vector<NamePiece> pieces_of(std::string_view name) {
   }
 }
 
-/// With that separator between all components.
+/// Returns the text with `separator` between all components.
 std::string separated_by(char separator, std::string_view text) {
   std::string made(text);
   for (char& c : made)
@@ -38,7 +39,7 @@ std::string separated_by(char separator, std::string_view text) {
   return made;
 }
 
-/// The capture that becomes `text` when `offset` is added.
+/// Returns the capture that becomes `text` when `offset` is added to it.
 std::optional<std::string> without_offset(std::string_view text, int64_t offset) {
   if (offset == 0) return std::string(text);
   const auto number = whole_number(text);
@@ -109,7 +110,7 @@ class NamePatternParser {
  public:
   NamePatternParser(std::string_view text, NamePatternError& error) : text_(text), error_(error) {}
 
-  /// The separators next to `**` are those within it, too.
+  /// The separators next to `**` are also the ones within it.
   std::optional<NamePattern> pattern(Wildcards& wildcards) {
     auto made = parse([&](std::string_view text, NamePattern::Component& component) {
       return read_wildcard(text, component, wildcards);
@@ -174,7 +175,7 @@ class NamePatternParser {
     return true;
   }
 
-  /// The texts between the braces at `open`.
+  /// Reads the alternatives between the braces that begin at `open`.
   bool read_choices(std::string_view text, size_t open, NamePattern::Component& component) {
     const size_t close = text.find('}', open);
     if (text[open] == '}' || close == text.npos)
@@ -215,13 +216,13 @@ class NamePatternParser {
     return check_reference(text, component, wildcards);
   }
 
-  /// "2", "2+1"
+  /// Reads a reference such as "2" or "2+1".
   static bool read_reference(std::string_view text, NamePattern::Component& component) {
     const size_t sign = text.find_first_of("+-", 1);
     const auto number = digits(text.substr(0, sign));
     const auto offset = sign == text.npos ? 0 : digits(text.substr(sign + 1));
     if (!number || !offset) return false;
-    component.capture = static_cast<size_t>(*number - 1);  // 0 becomes too large
+    component.capture = static_cast<size_t>(*number - 1);  // a capture of 0 wraps to a huge number
     component.offset = sign != text.npos && text[sign] == '-' ? -*offset : *offset;
     return true;
   }
@@ -250,7 +251,7 @@ class NamePatternParser {
 
   std::string_view text_;
   NamePatternError& error_;
-  bool deep_ = false;  // a component was
+  bool deep_ = false;  // true once a component was `**`
 };
 
 std::optional<NamePattern> parse_pattern(std::string_view text, Wildcards& wildcards,

@@ -1,4 +1,4 @@
-// What a rule for names may say.
+// Checks rules for names.
 #include "runtime/plan/model/name_rules.h"
 
 #include <fmt/format.h>
@@ -96,7 +96,7 @@ class RuleCheck {
     check_axes();
   }
 
-  /// Several names on one side need to be joined, split or copied.
+  /// A rule with several names on one side must join, split or copy.
   void check_ways() {
     if (rule_.concat && rule_.split)
       fail("split", "`split` conflicts with `concat`", "write a rule for each");

@@ -1,4 +1,5 @@
-// Values of records by name, as the JSON of plans has them, and their way back into records.
+// The values of a record by name, as the JSON of plans contains them, and their conversion from and
+// to records.
 #pragma once
 
 #include <fmt/format.h>
@@ -20,13 +21,13 @@ namespace flow::plan {
 struct NamedValues {
   std::string type;
   std::map<std::string, double> numbers;  // flags are 0 or 1
-  // What is not a number has a place of its own, for which a record has at most one member:
+  // The values that are not numbers. A record has at most one member of each of these types.
   std::vector<int64_t> boundaries;
   std::vector<double> rates;
   std::string path;
 };
 
-/// The type and the numbers: "random_normal mean=0 stddev=1".
+/// Writes the type and the numbers: "random_normal mean=0 stddev=1".
 inline std::string text_of(const NamedValues& values) {
   std::string text = values.type;
   for (const auto& [name, number] : values.numbers)
@@ -34,7 +35,7 @@ inline std::string text_of(const NamedValues& values) {
   return text;
 }
 
-/// The place of a member of type V.
+/// Returns the field of `values` for a member of type V.
 template <typename V, typename Named>
 auto& place_of(Named& values) {
   if constexpr (std::is_same_v<V, std::string>)
@@ -64,8 +65,8 @@ NamedValues named_values(const std::variant<T...>& value) {
   return std::visit([](const auto& record) { return named_values(record); }, value);
 }
 
-/// Puts values into the record of their type. Calls refuse(problem), which throws, where a value is
-/// missing or no member takes it. `owner`: "learning rate cosine".
+/// Puts values into the record of their type. Calls refuse(problem), which throws, if a value is
+/// missing or no member takes it. `owner` names the record in messages: "learning rate cosine".
 template <typename T, typename Refuse>
 void set_members(T& record, const NamedValues& values, std::string_view owner,
                  const Refuse& refuse) {
@@ -91,7 +92,8 @@ void set_members(T& record, const NamedValues& values, std::string_view owner,
   if (taken.path != values.path) refuse(fmt::format("{} takes no path", owner));
 }
 
-/// The same for a variant of records. `noun`: "learning rate", or nothing.
+/// Sets a variant of records in the same way. `noun` is the word for it in messages, "learning
+/// rate", or is empty.
 template <typename... T, typename Refuse>
 void set_values(std::variant<T...>& out, const NamedValues& values, std::string_view noun,
                 const Refuse& refuse) {

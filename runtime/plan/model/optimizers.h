@@ -48,8 +48,9 @@ constexpr auto weight_decay_field(std::string_view fallback = "") {
                "weight decay coefficient; multiplied by the learning rate", kNotNegative};
 }
 
-/// Of an optimizer whose `weight_decay` is a gradient, an L2 penalty: rules say so by
-/// `decays_gradient`. That of others is decoupled from the gradient.
+/// The field of an optimizer whose `weight_decay` is added to the gradient, as an L2 penalty. Rules
+/// declare this with `decays_gradient`. The decay of other optimizers is decoupled from the
+/// gradient.
 template <typename T>
 constexpr auto l2_decay_field() {
   return Field{"weight_decay", &T::weight_decay, "0",
@@ -347,7 +348,7 @@ struct Muon {
   MuonRate adjust_learning_rate = MuonRate::kOriginal;
   double weight_decay = 0, beta1 = 0, beta2 = 0, epsilon = 0;
 
-  /// Of variables that are no matrices.
+  /// Returns the update op of variables that are not matrices.
   std::string_view update_op() const { return "adam_update"; }
   static constexpr auto record() {
     return Record{
@@ -387,17 +388,17 @@ struct EnumNames<optimizers::MuonRate> {
   static constexpr std::array<std::string_view, 2> words = {"original", "match_rms_adamw"};
 };
 
-/// Members that the update op has as attributes, by name, are its attributes.
+/// A member of a rule that has the name of an attribute of the update op sets that attribute.
 using OptimizerRule =
     std::variant<optimizers::Sgd, optimizers::Sgdw, optimizers::Adam, optimizers::Adamw,
                  optimizers::Rmsprop, optimizers::Adagrad, optimizers::Adadelta, optimizers::Nadam,
                  optimizers::Radam, optimizers::Lion, optimizers::Ftrl, optimizers::Lars,
                  optimizers::Lamb, optimizers::Adafactor, optimizers::Muon>;
 
-/// Cycles of steps around an optimizer.
+/// Wraps an optimizer in cycles of several steps.
 struct Lookahead {
   int64_t steps = 1;
-  double alpha = 1;  // how far to go from the start of a cycle to where it led
+  double alpha = 1;  // the fraction of the way from the start of a cycle to its end that is kept
 };
 
 }  // namespace flow::plan

@@ -1,6 +1,7 @@
-// The plan: the contract between the compiler and the runtime. Everything that can be known
-// before a run: tensors, the steps of one call of each job function, and, as data, what drives
-// the calls (inputs, returns, hooks, schedule, run section). Steps are not unrolled over time.
+// The plan: the contract between the compiler and the runtime. It contains everything that can be
+// known before a run: the tensors, the steps of one call of each job function, and, as data, what
+// drives the calls (inputs, returns, hooks, schedule, run section). Steps are not unrolled over
+// time.
 #pragma once
 
 #include <compare>
@@ -24,8 +25,8 @@
 
 namespace flow {
 
-/// An index into one kind of vector, so that a tensor's number is never taken for a step's;
-/// negative means none.
+/// An index into one kind of vector, so that the number of a tensor cannot be used as the number of
+/// a step. A negative value means that the id is invalid.
 template <typename Tag>
 struct Id {
   int32_t value = -1;
@@ -46,22 +47,25 @@ using ops::Attributes;
 
 inline constexpr int kVersion = 1;
 
-/// No tensor has more dimensions; kernels may count on it. Extents are at least 1.
+/// The largest rank of a tensor; kernels may rely on it. Extents are at least 1.
 inline constexpr int kMaxRank = ops::kMaxRank;
 
-/// Of all tensors of a job: more than any machine addresses, far from where sums would overflow.
+/// The limit for the bytes of all tensors of a job together. It is more than any machine can
+/// address, and far below where sums would overflow.
 inline constexpr uint64_t kMostBytes = uint64_t{1} << 48;
 
-/// Devices of a job, steps under way in an asynchronous one, and shards of a batch.
+/// The limits for the devices of a job, the steps in flight in an asynchronous job, and the shards
+/// of a batch.
 inline constexpr int64_t kMaxDevices = 64, kMaxPipeline = 1024, kMaxShards = 4096;
 
-/// Passes of a call.
+/// The largest number of passes of a call.
 inline constexpr int64_t kMaxPasses = 1 << 20;
 
 using TensorId = Id<struct TensorTag>;
 using StepId = Id<struct StepTag>;
 
-/// Which axis of a tensor carries the rows of the batch. An axis >= 0, or one of these.
+/// A batch axis is the axis of a tensor along which the rows of the batch are stored. It is an axis
+/// >= 0, or one of these values.
 inline constexpr int kNoBatch = ops::kNoBatch;
 inline constexpr int kBatchReduced = ops::kBatchReduced;
 
@@ -71,60 +75,62 @@ enum class DeviceKind { kCpu, kGpu };
 
 /// "cpu", "gpu"
 std::string_view name_of(DeviceKind device);
-/// The one that it is not.
+/// Returns the device kind that `device` is not.
 constexpr DeviceKind other(DeviceKind device) {
   return device == DeviceKind::kCpu ? DeviceKind::kGpu : DeviceKind::kCpu;
 }
 
 using ops::Combine;
 
-/// A call in parts: each of `count` shards runs the first `steps` steps on its own rows of the
-/// batch, one after another or on several devices; the others run once, on what the shards made.
+/// A call in parts. Each of `count` shards runs the first `steps` steps on its part of the batch's
+/// rows, one shard after another or on several devices. The remaining steps run once, on the
+/// results of the shards.
 struct Sharding {
   int64_t count = 1;
-  StepId steps;  // the first step behind those of shards
+  StepId steps;  // the first step after those of the shards
 };
 
-/// A call in passes: the steps before `first` run once, those before `end` run up to `passes`
-/// times, and the others once.
+/// A call in passes. The steps before `first` run once, the steps from `first` up to `end` run up
+/// to `passes` times, and the remaining steps run once.
 struct Loop {
   int64_t passes = 1;
   StepId first, end;
-  /// What a pass leaves to the next one: variables that a step before `first` sets, and one of the
-  /// pass updates.
+  /// The values that a pass leaves to the next one. Each is a variable that a step before `first`
+  /// sets and a step of the pass updates.
   std::vector<TensorId> states;
-  TensorId until;  // bool: a pass that leaves it all true is the last; invalid: `passes` decides
+  TensorId until;  // bool: the loop ends once all of it is true; if invalid, only `passes` counts
 };
 
-/// A tensor of one call. A variable outlives the call; an input is written before it; a result
-/// is made by a step and lives from `first` to `last`.
+/// A tensor of one call. A variable outlives the call. An input is written before the call. A
+/// result is made by a step and lives from `first` to `last`.
 struct Tensor {
   std::string name;
   DType dtype = DType::kFloat32;
   Shape shape;
   Role role = Role::kResult;
   int batch_axis = kNoBatch;
-  /// Of a tensor that each shard computes from its own rows: what makes the whole of these parts,
-  /// which steps behind those of shards read.
+  /// Set for a tensor that each shard computes from its part of the rows: how the steps after those
+  /// of the shards combine these parts into the whole.
   std::optional<Combine> combine = {};
-  /// The tensor whose memory this one takes over: an operand of the step that makes this one, of
-  /// equal dtype and size. For an updated variable an order; for a reshape or an elementwise result
-  /// a permission, of which a backend makes use only where no later step reads the operand.
+  /// The tensor whose memory this one takes over. It is an operand, of equal dtype and size, of the
+  /// step that makes this tensor. For an updated variable, the reuse is mandatory. For a reshape or
+  /// an elementwise result it is permitted; a backend makes use of it only if no later step reads
+  /// the operand.
   TensorId alias;
-  /// Steps between which the memory is in use, both included. Variables and inputs: the whole call.
-  /// Invalid in a job without steps.
+  /// The steps between which the memory is in use, both included. For variables and inputs, this is
+  /// the whole call. Invalid in a job without steps.
   StepId first, last;
   std::string where;  // "lenet.yaml:14:11"
-  /// Where it lies, if that is not the job's device.
+  /// The device that stores the tensor, if it is not the job's device.
   std::optional<DeviceKind> device = {};
 };
 
-/// An elementwise op fused onto the result of a step, in order: bias_add, relu, sgd_update, ...
-/// Its first operand is the running value, which it replaces.
+/// An elementwise op that is fused onto the result of a step: bias_add, relu, sgd_update, ... Fused
+/// ops run in order. The first operand of each is the running value, which its result replaces.
 struct EpilogueOp {
   ops::OpRef op;
-  std::string name;                // of the primitive: "lenet/conv1/bias_add"
-  std::vector<TensorId> operands;  // the others
+  std::string name;                // the name of the primitive: "lenet/conv1/bias_add"
+  std::vector<TensorId> operands;  // the operands after the first
   Attributes attributes;
 };
 
@@ -132,39 +138,41 @@ struct Step {
   ops::OpRef op;     // a primitive
   std::string name;  // unique in the job: "lenet/conv1/conv"
   std::vector<TensorId> inputs;
-  std::vector<TensorId> outputs;  // an invalid id: a second result that nobody reads
+  std::vector<TensorId> outputs;  // an id is invalid if it is a second result that no step reads
   Attributes attributes;
   std::vector<EpilogueOp> epilogue;
-  bool probe = false;  // runs only in calls in which one of its readers fires
+  bool probe = false;  // runs only in calls in which a hook that reads it fires
   std::string where;
-  /// What runs it, if that is not the job's device. Its operands and results lie there; of a `copy`
-  /// the operand lies on the other device.
+  /// The device that runs the step, if it is not the job's device. Operands and results are stored
+  /// on the same device, except that the operand of a `copy` is on the other one.
   std::optional<DeviceKind> device = {};
-  /// Each shard computes it from its own values alone, whatever other shards have. Its results say
-  /// themselves where they have rows, or how parts combine; else each shard has its own.
+  /// True if each shard computes the step from its local values only, regardless of other shards.
+  /// The results declare whether they have rows or how their parts combine; otherwise each shard
+  /// has a separate value.
   bool per_shard = false;
 };
 
-/// The slot that holds the average of a variable.
+/// Returns the name of the slot that stores the average of a variable.
 inline std::string average_of(const std::string& variable) { return variable + "/ema"; }
 
 struct Variable {
   TensorId tensor;
   Initializer initializer;
   bool trainable = true;
-  bool slot = false;  // an optimizer's own state: not part of what `load` reads
+  bool slot = false;  // state of an optimizer, which `load` does not read
 };
 
-/// A column of a dataset: rows of a file, each converted as (x * scale - mean) / std.
+/// A column of a dataset: the rows of a file, each converted as (x * scale - mean) / std.
 struct Column {
   std::string name;
-  std::string format;                // idx npy npz
-  std::string path;                  // as written
-  std::optional<std::string> array;  // npz: which of its arrays
-  Shape row_shape;                   // of one row, as the job sees it
+  std::string format;                // idx, npy or npz
+  std::string path;                  // the path as written in the job file
+  std::optional<std::string> array;  // the name of the array in an npz file
+  Shape row_shape;                   // the shape of one row, as the job sees it
   double scale = 1;
   std::vector<double> mean, std;                  // empty, one, or one per leading channel
-  std::vector<std::pair<int64_t, int64_t>> rows;  // [first, end); INT64_MAX: the last; empty: all
+  std::vector<std::pair<int64_t, int64_t>> rows;  // [first, end); INT64_MAX is the end of the file;
+                                                  // empty: all
   std::string where;
 };
 
@@ -180,7 +188,7 @@ struct FromDataset {
 struct FromNpy {
   std::string path;
 };
-/// nothing in the file says where it comes from: `--input` must
+/// The job file gives no source for the input; `--input` must give one.
 struct FromCommandLine {};
 using InputSource = std::variant<FromCommandLine, FromDataset, FromNpy, FromGenerator>;
 
@@ -188,8 +196,8 @@ struct Input {
   TensorId tensor;
   InputSource source;
   std::string where;
-  std::string from_where;                                 // of the `from:` key; empty when absent
-  std::optional<std::pair<int64_t, int64_t>> range = {};  // smallest and largest value, of integers
+  std::string from_where;                                 // the place of the `from:` key, or empty
+  std::optional<std::pair<int64_t, int64_t>> range = {};  // the limits of an integer input
 };
 
 struct NpySink {
@@ -198,66 +206,68 @@ struct NpySink {
 enum class Reduce { kNone, kMean, kSum, kMin, kMax, kNorm };
 enum class Over { kStep, kEpoch, kRun };
 struct PrintSink {
-  std::optional<std::string> label;  // default: the tensor's name
+  std::optional<std::string> label;  // if absent, the name of the tensor
   Reduce reduce = Reduce::kNone;
   Over over = Over::kStep;
   double scale = 1;
-  std::string format = "numpy";  // or one printf conversion of a double: "%.6g"
+  std::string format = "numpy";  // "numpy", or one printf conversion of a double: "%.6g"
   int64_t every = 1;
-  std::optional<Metric> metric = {};  // in the place of `reduce`
-  std::optional<bool> step = {};      // lines begin with it; absent: on a terminal
+  std::optional<Metric> metric = {};  // replaces `reduce` if set
+  std::optional<bool> step = {};      // lines begin with the step; if absent, only on a terminal
 };
 constexpr double kLongestTimeout = 1e6;  // seconds
-/// A program that is given values: one process for all of them, or one for each.
+/// A program that receives values: one process for all of them, or one process for each.
 struct CommandSink {
   enum class Mode { kStream, kSpawn };
   enum class Format { kNpy, kText };
   enum class OnError { kFail, kWarn };
 
-  std::vector<std::string> run;  // the program and its arguments; of a shell its one line
+  std::vector<std::string> run;  // the program and its arguments, or the line of a shell
   bool shell = false;
   std::map<std::string, std::string> env;
   Mode mode = Mode::kStream;
   Format format = Format::kNpy;
   OnError on_error = OnError::kFail;
-  std::optional<double> timeout;  // seconds, of one event
-  bool ack = false;               // it says on descriptor 3 that it is done with an event
+  std::optional<double> timeout;  // in seconds, for one event
+  bool ack = false;               // the program reports the end of an event on descriptor 3
   friend bool operator==(const CommandSink&, const CommandSink&) = default;
 };
-/// A line of CSV for each value: moments, extremes, and a histogram of `bins` bins.
+/// Writes a line of CSV for each value: moments, extremes, and a histogram of `bins` bins.
 struct StatsSink {
   int64_t bins = 10;
 };
 constexpr int64_t kMostBins = 1000;
 struct NoSink {};
-/// Makes a value that a run follows, the mean of all elements or a metric: `value` is its key.
+/// Computes a value that a run follows: the mean of all elements, or a metric. `value` is the key
+/// of the followed value.
 struct MeanSink {
   std::string value;
   std::optional<Metric> metric = {};
 };
 using Sink = std::variant<NpySink, PrintSink, CommandSink, StatsSink, NoSink, MeanSink>;
 
-/// The nested value of a return: a leaf names a tensor; List and Tuple have items; Dict has keys.
+/// A return value, which may be nested. A leaf names a tensor, List and Tuple have items, and Dict
+/// has keys.
 struct ReturnValue {
-  enum class Kind { kNumpy, kListNumpy /* an array a device */, kList, kTuple, kDict };
+  enum class Kind { kNumpy, kListNumpy /* one array per device */, kList, kTuple, kDict };
   Kind kind = Kind::kNumpy;
-  TensorId tensor;  // of a leaf: kNumpy, kListNumpy
+  TensorId tensor;  // only for the leaves kNumpy and kListNumpy
   std::vector<ReturnValue> items;
-  std::vector<std::string> keys;  // kDict, one for each item
-  std::string name = {};          // of a leaf: the tensor's, as the file calls it; names its output
+  std::vector<std::string> keys;  // only for kDict, one for each item
+  std::string name = {};          // for a leaf, its name in the job file and the name of its output
 
   bool is_leaf() const { return kind == Kind::kNumpy || kind == Kind::kListNumpy; }
 };
 
 struct Returns {
-  std::string type;       // as declared or inferred: "Callback[Tuple[Numpy, Numpy]]"
-  bool callback = false;  // asynchronous: steps follow each other without waiting for sinks
+  std::string type;       // declared or inferred: "Callback[Tuple[Numpy, Numpy]]"
+  bool callback = false;  // asynchronous; steps follow each other without waiting for sinks
   ReturnValue value;
   std::vector<Sink> sinks;
   std::string where;
 };
 
-/// A range of steps: first, first + stride, ... below end.
+/// The steps first, first + stride, ... below end.
 struct StepRange {
   int64_t first = 0, end = 0, stride = 1;
 };
@@ -265,31 +275,32 @@ struct StepRange {
 struct Hook {
   enum class Kind { kWatch, kWatchDiff };
   Kind kind = Kind::kWatch;
-  std::string name;   // the watched tensor's, as delivered
-  TensorId tensor;    // the tensor itself; for watch_diff its gradient of the summed loss
-  double factor = 1;  // of: mean -> 1/elements of the loss
-  std::vector<StepRange> steps;  // in which it fires
-  /// A condition (condition.h): it fires in those of the steps in which this holds.
+  std::string name;   // the name of the watched tensor, as delivered
+  TensorId tensor;    // the tensor itself; for watch_diff, its gradient of the summed loss
+  double factor = 1;  // `of: mean` makes it 1 / (number of elements of the loss)
+  std::vector<StepRange> steps;  // the steps in which the hook fires
+  /// A condition (condition.h). If it is set, the hook fires in those of the steps in which the
+  /// condition holds.
   std::optional<std::string> when = {};
-  bool stops = false;  // where the condition holds, the run stops after the step
+  bool stops = false;  // the run stops after a step in which the condition holds
   bool check_finite = false;
-  bool per_device = false;  // ListNumpy: an array a device
-  /// Of `watch_scope`: the scope, and the op that makes the tensor or `variable`; else empty.
+  bool per_device = false;  // true for ListNumpy: one array per device
+  /// Set for `watch_scope` only: the scope, and the op that makes the tensor, or `variable`.
   std::string scope, op;
   std::vector<Sink> sinks;
   std::string where;
 };
 
-/// A loss scale that follows the gradients.
+/// A loss scale that adapts to the gradients.
 struct DynamicLossScale {
-  TensorId scale;   // the variable
-  TensorId factor;  // what this call's gradients are multiplied by; NaN: nothing is updated
+  TensorId scale;   // the variable that stores the scale
+  TensorId factor;  // a factor for the gradients of this call; if it is NaN, nothing is updated
 };
 
 struct Optimizer {
-  std::string type;  // "sgd", ...: its updates are steps
+  std::string type;  // "sgd", ...; the updates are steps of the plan
   Schedule learning_rate;
-  TensorId loss;  // scalar: the mean that is minimized
+  TensorId loss;  // a scalar: the mean loss that is minimized
   std::string loss_name;
   std::optional<DynamicLossScale> loss_scale = {};
   /// A scalar: the norm of all gradients of the mean loss, before they are clipped.
@@ -297,7 +308,7 @@ struct Optimizer {
   std::string where;
 };
 
-/// Calls visit(id) with those of its tensors that are read after every call, the loss first.
+/// Calls visit(id) with each tensor of the optimizer that is read after every call, the loss first.
 template <typename AnyOptimizer, typename Visit>
 void visit_tensors(AnyOptimizer& optimizer, const Visit& visit) {
   visit(optimizer.loss);
@@ -308,39 +319,39 @@ void visit_tensors(AnyOptimizer& optimizer, const Visit& visit) {
 }
 
 struct Checkpointing {
-  std::vector<std::string> load;    // paths as written; of what several have, the last counts
-  std::optional<std::string> save;  // as written
-  int64_t every_steps = 0, every_epochs = 0;  // 0: not
-  std::optional<double> every_minutes = {};   // of a train job's time, instead
-  bool rolls = false;                         // each checkpoint by time replaces the one before
+  std::vector<std::string> load;              // paths as written; later files override earlier ones
+  std::optional<std::string> save;            // the path as written
+  int64_t every_steps = 0, every_epochs = 0;  // 0 if not set
+  std::optional<double> every_minutes = {};   // an interval in time instead; only in train jobs
+  bool rolls = false;                         // a checkpoint by time replaces the previous one
   int64_t keep = 3;
-  std::optional<FollowedValue> keep_best = {};  // by this value
-  std::vector<NameRule> names = {};             // of arrays that `load` reads
-  std::vector<std::string> load_where = {};     // one for each path, in the job file
+  std::optional<FollowedValue> keep_best = {};  // keeps the state in which this value is best
+  std::vector<NameRule> names = {};             // rules for the arrays that `load` reads
+  std::vector<std::string> load_where = {};     // the place of each path of `load` in the job file
   std::string save_where;
 };
 
-/// Another job that is called while this one runs, on the same variables: when N, 2N, ... steps or
-/// epochs of this one are complete.
+/// Another job that is called while this one runs, on the same variables. It is called when N, 2N,
+/// ... steps or epochs of this job are complete.
 struct SubJob {
   std::string job;
-  int64_t every_steps = 0, every_epochs = 0;  // one of them; 0: not
+  int64_t every_steps = 0, every_epochs = 0;  // one of them is set, the other is 0
   std::string where;
-  bool averaged = false;  // it reads averages in the place of the variables that have one
+  bool averaged = false;  // the called job reads averages instead of the variables that have one
 };
 
 struct Run {
   std::vector<SubJob> also;
   std::optional<int64_t> epochs, steps;
   bool shuffle = false;
-  int64_t pipeline = 4;  // steps under way in an asynchronous job
+  int64_t pipeline = 4;  // the number of steps in flight in an asynchronous job
   int64_t log_every = 1;
   bool fail_on_nonfinite = true;
   Checkpointing checkpoint;
   std::optional<EarlyStopping> early_stopping = {};
 };
 
-/// Devices `first` to `last` of a machine.
+/// The devices `first` to `last` of a machine.
 struct DeviceRange {
   int64_t machine = 0, first = 0, last = 0;
 
@@ -350,29 +361,30 @@ struct DeviceRange {
 struct Job {
   std::string name;
   bool train = false;
-  DeviceKind device = DeviceKind::kCpu;  // of all that does not say another
-  int64_t devices = 1;                   // that share the rows of a batch
-  /// The devices of ranks, in the order of ranks. None: each rank takes the next one of its host.
+  DeviceKind device = DeviceKind::kCpu;  // the default for tensors and steps
+  int64_t devices = 1;                   // the number of devices that share the rows of a batch
+  /// The devices of the ranks, in the order of the ranks. If empty, each rank takes the next device
+  /// of its host.
   std::vector<DeviceRange> ids = {};
-  /// Where the batch is cut: shapes of tensors with a batch axis are those of one shard.
+  /// How the batch is split. Shapes of tensors with a batch axis are those of one shard.
   std::optional<Sharding> sharding = {};
-  std::optional<Loop> loop = {};      // of predict jobs
+  std::optional<Loop> loop = {};      // only in predict jobs
   std::string precision = "float32";  // see precision.h
-  bool deterministic = true;          // the same bits in every run on the same device
+  bool deterministic = true;          // results are bit-identical in every run on the same device
   uint64_t seed = 0;
   std::vector<Tensor> tensors;
   std::vector<Variable> variables;
-  std::vector<Dataset> datasets;  // those that the inputs read
+  std::vector<Dataset> datasets;  // the datasets that the inputs read
   std::vector<Input> inputs;
   std::vector<Step> steps;
   std::optional<Returns> returns;
   std::vector<Hook> hooks;
-  std::optional<Optimizer> optimizer;  // train jobs
+  std::optional<Optimizer> optimizer;  // only in train jobs
   Run run;
   std::string where;
 
   const Tensor& operator[](TensorId id) const { return tensors[id.index()]; }
-  /// Where a tensor lies, or what runs a step.
+  /// Returns the device that stores a tensor or runs a step.
   DeviceKind device_of(const Tensor& tensor) const { return tensor.device.value_or(device); }
   DeviceKind device_of(const Step& step) const { return step.device.value_or(device); }
 };
@@ -386,18 +398,18 @@ void visit_followed(AnyJob& job, const Visit& visit) {
     visit(*job.optimizer->learning_rate.follows);
 }
 
-/// Does the job keep an average of that variable?
+/// Returns true if the job keeps an average of that variable.
 bool has_average(const Job& job, const std::string& variable);
 
-/// Is something of the job not on the job's device?
+/// Returns true if a tensor or step of the job is not on the job's device.
 bool has_two_devices(const Job& job);
 
 struct Plan {
   int version = kVersion;
-  std::string source;  // the job file as written: "jobs/lenet.yaml"
-  std::string root;    // the job file's directory; outside the hash
+  std::string source;  // the path of the job file as written: "jobs/lenet.yaml"
+  std::string root;    // the directory of the job file; not part of the hash
   std::vector<Job> jobs;
-  std::vector<std::string> notes;  // `note:` texts
+  std::vector<std::string> notes;  // the texts of `note:` keys
 };
 
 }  // namespace flow::plan

@@ -1,4 +1,4 @@
-// The dtypes that a job's `precision` stands for.
+// The dtypes that the `precision` of a job selects.
 #pragma once
 
 #include <array>
@@ -12,12 +12,13 @@ namespace flow::plan {
 inline constexpr std::array<std::string_view, 5> kPrecisions = {"float32", "float64", "tf32",
                                                                 "mixed_bfloat16", "mixed_float16"};
 
-/// The float dtype of variables and of all that is computed.
+/// Returns the float dtype of variables and of all computed values.
 inline DType compute_dtype_of(std::string_view precision) {
   return precision == "float64" ? DType::kFloat64 : DType::kFloat32;
 }
 
-/// The 16-bit float dtype that products read in a mixed job; nothing in others.
+/// Returns the 16-bit float dtype of the operands of products in a mixed-precision job, or nothing
+/// for other jobs.
 inline std::optional<DType> low_precision_of(std::string_view precision) {
   if (precision == "mixed_bfloat16") return DType::kBFloat16;
   if (precision == "mixed_float16") return DType::kFloat16;

@@ -1,6 +1,6 @@
-// Records of typed values: what job files and plans call a struct and its members, stated once.
-// From a record come the keys of job files with their documentation, the reader of job files, the
-// JSON of plans, and their check. A struct has its record as a function:
+// Records of typed values. A record defines once how job files and plans name a struct and its
+// members. The keys of job files with their documentation, the reader of job files, the JSON of
+// plans, and the checks of both are derived from it. A struct defines its record in a function:
 //
 //   struct Constant {
 //     double value = 0;
@@ -19,7 +19,7 @@
 
 namespace flow::plan {
 
-/// The range of a number; infinite where absent.
+/// The range of a number. It is unbounded on a side whose limits are absent.
 struct Bounds {
   std::optional<double> min = {}, max = {};      // both included
   std::optional<double> below = {}, above = {};  // both excluded
@@ -41,8 +41,8 @@ constexpr std::string_view enum_name(E value) {
   return EnumNames<E>::words[static_cast<size_t>(value)];
 }
 
-/// nvcc puts parentheses around pointers to members, of which GCC warns, but not around their
-/// alias.
+/// nvcc puts parentheses around types of pointers to members, which makes GCC warn. It does not do
+/// so for an alias of the type.
 template <typename T, typename V>
 using MemberPointer = V T::*;
 
@@ -53,19 +53,19 @@ struct Field {
 
   std::string_view name;
   MemberPointer<T, V> member;
-  /// As a job file would write it; empty: required.
+  /// The default value, written as in a job file. If it is empty, the field is required.
   std::string_view fallback;
   std::string_view doc;
-  Bounds bounds = {};  // of each number
+  Bounds bounds = {};  // the range of each number
 };
 template <typename T, typename V>
 Field(std::string_view, V T::*, std::string_view, std::string_view, Bounds = {}) -> Field<T, V>;
 
 template <typename... F>
 struct Record {
-  std::string_view type;     // as `type:` names it
+  std::string_view type;     // the name that `type:` selects
   std::string_view doc;      // one sentence
-  std::string_view formula;  // what it computes
+  std::string_view formula;  // the formula that the type computes
   std::tuple<F...> fields;
 };
 template <typename... F>
@@ -85,13 +85,14 @@ void for_each_number(const T& record, const Visit& visit) {
   });
 }
 
-/// The type of the record that a variant holds.
+/// Returns the type of the record in a variant.
 template <typename... T>
 std::string_view type_name(const std::variant<T...>& value) {
   return std::visit([](const auto& record) { return record.record().type; }, value);
 }
 
-/// Makes a variant hold the record of that type, without its values. False for an unknown type.
+/// Puts a default-constructed record of that type into a variant. Returns false if the type is
+/// unknown.
 template <typename... T>
 bool set_type(std::variant<T...>& value, std::string_view type) {
   return ((T::record().type == type && (value.template emplace<T>(), true)) || ...);

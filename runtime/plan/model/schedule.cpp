@@ -1,4 +1,4 @@
-// Learning rates as functions of the global step.
+// Computes learning rates from the global step.
 #include "runtime/plan/model/schedule.h"
 
 #include <algorithm>
@@ -9,22 +9,23 @@
 namespace flow::plan {
 namespace {
 
-/// Boundaries that the step has passed: at a boundary the old rate still holds.
+/// Returns how many boundaries the step has passed. At a boundary itself, the old rate still
+/// applies.
 size_t passed(const std::vector<int64_t>& boundaries, int64_t step) {
   return static_cast<size_t>(std::ranges::lower_bound(boundaries, step) - boundaries.begin());
 }
 
-/// The step, or the last of the schedule.
+/// Returns the step, limited to the last step of the schedule.
 double capped(int64_t step, int64_t steps) {
   return std::min(static_cast<double>(step), static_cast<double>(steps));
 }
 
-/// How far `step` is from `from` to `to`, where all of an empty span has elapsed.
+/// Returns how far `step` is on the way from `from` to `to`, or 1 if the span is empty.
 double elapsed(double step, double from, double to) {
   return to > from ? (step - from) / (to - from) : 1;
 }
 
-/// What warm-ups multiply: the base, or the first of several rates.
+/// Returns the rate that a warm-up multiplies: the base, or the first of several rates.
 double base_of(const RateFunction& function) {
   return std::visit(
       [](const auto& one) {

@@ -15,10 +15,11 @@
 
 namespace flow::plan {
 
-/// More steps than any run takes; far from where sums of steps would overflow.
+/// The largest number of steps: more than any run takes, and far below where sums of steps would
+/// overflow.
 inline constexpr int64_t kMostSteps = int64_t{1} << 53;
 
-/// A schedule divides by its steps.
+/// The minimum is 1 because a schedule divides by its steps.
 inline constexpr Bounds kScheduleSteps{.min = 1, .max = kMostSteps};
 
 namespace schedules {
@@ -39,14 +40,14 @@ constexpr auto boundaries_field() {
                kNotNegative};
 }
 
-/// What schedules that decay by periods have in common.
+/// The common part of schedules that decay by periods.
 struct Decay {
   double base = 0;
   int64_t steps = 1;
   double decay_rate = 0;
   bool staircase = false;
 
-  /// step / steps, rounded down for a staircase.
+  /// Returns step / steps, rounded down for a staircase.
   double periods(int64_t step) const;
   static constexpr auto fields() {
     return std::tuple{
@@ -68,7 +69,7 @@ struct Constant {
 
 struct PiecewiseConstant {
   std::vector<int64_t> boundaries;
-  std::vector<double> values;  // one more than boundaries
+  std::vector<double> values;  // one value more than boundaries
 
   double rate(int64_t step) const;
   static constexpr auto record() {
@@ -178,7 +179,7 @@ struct NaturalExp : Decay {
   }
 };
 
-/// The base for a number of steps, then falling.
+/// The base rate for `steps` steps, then a rate that falls with the inverse square root.
 struct InverseSqrt {
   double base = 0;
   int64_t steps = 1;
@@ -282,7 +283,7 @@ struct OneCycle {
   }
 };
 
-/// Reduced by a run as it goes: see exec::Decisions.
+/// A rate that the run itself reduces: see exec::Decisions.
 struct Plateau {
   double base = 0, factor = 0;
   int64_t patience = 0;
@@ -291,7 +292,7 @@ struct Plateau {
   double min_lr = 0, epsilon = 0;
 
   double rate(int64_t) const { return base; }
-  /// What follows `rate`: the same where it would fall by no more than epsilon.
+  /// Returns the reduced rate, or `rate` itself if it would fall by no more than epsilon.
   double reduced(double rate) const;
   static constexpr auto record() {
     return Record{
@@ -326,13 +327,13 @@ using RateFunction =
                  schedules::InverseSqrt, schedules::StepDecay, schedules::Linear,
                  schedules::CosineRestarts, schedules::OneCycle, schedules::Plateau>;
 
-/// The first steps of a learning rate: its base times a factor.
+/// The warm-up of a learning rate, which multiplies the rate of the first steps by a factor.
 struct Warmup {
   enum class Type { kConstant, kLinear };
 
   Type type = Type::kConstant;
   int64_t steps = 1;
-  double multiplier = 0;  // of step 0; a linear one has grown to 1 at `steps`
+  double multiplier = 0;  // the factor of step 0; a linear warm-up grows to 1 at `steps`
 
   double factor(int64_t step) const;
 };
@@ -341,7 +342,7 @@ struct EnumNames<Warmup::Type> {
   static constexpr std::array<std::string_view, 2> words = {"constant", "linear"};
 };
 
-/// A warm-up as job files write it: the name of the multiplier depends on the type.
+/// A warm-up as job files write it. The key of the multiplier depends on the type.
 struct ConstantWarmup : Warmup {
   ConstantWarmup() : Warmup{.type = Type::kConstant} {}
   static constexpr auto record() {
@@ -365,7 +366,8 @@ struct LinearWarmup : Warmup {
 
 using WrittenWarmup = std::variant<ConstantWarmup, LinearWarmup>;
 
-/// A function of a list that replaces the one before it. It counts steps from its own start.
+/// A function that replaces the previous one of the schedule at step `from`. It counts steps from
+/// its start.
 struct ScheduleStage {
   int64_t from = 0;
   RateFunction function;
@@ -375,12 +377,12 @@ struct ScheduleStage {
 struct Schedule {
   RateFunction function;
   std::optional<Warmup> warmup = {};
-  std::optional<FollowedValue> follows = {};  // of a plateau
-  std::vector<ScheduleStage> stages = {};     // after the first function, by `from`
+  std::optional<FollowedValue> follows = {};  // only for a plateau
+  std::vector<ScheduleStage> stages = {};     // the functions after the first one, sorted by `from`
 };
 
-/// The learning rate of a step. `reduced`: what a run made of the base of a plateau. REQUIRES: the
-/// plan check passed the schedule; step >= 0.
+/// Returns the learning rate of a step. `reduced` is the rate to which a run has reduced the base
+/// of a plateau. REQUIRES: the plan check passed the schedule; step >= 0.
 double learning_rate(const Schedule& schedule, int64_t step, std::optional<double> reduced = {});
 
 }  // namespace flow::plan

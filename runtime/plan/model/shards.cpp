@@ -1,5 +1,5 @@
-// Counts and lists the devices of ranges and of jobs; how tensors lie on shards, how often steps
-// run, and shapes of the whole batch.
+// Counts and lists the devices of ranges and of jobs. Determines how tensors are laid out on
+// shards, how often steps run, and the shapes for the whole batch.
 #include "runtime/plan/model/shards.h"
 
 #include <fmt/format.h>
@@ -58,7 +58,8 @@ namespace {
 using LayoutKind = ShardLayout::Kind;
 using Fault = LayoutFault::Kind;
 
-/// Where no operand is partial. `rows`: does the result depend on the shard's rows?
+/// Returns the layout of a result if no operand is partial. `rows` is true if the result depends on
+/// the rows of the shard.
 std::variant<ShardLayout, LayoutFault> layout_from_rows(const ops::Result& result, bool rows) {
   if (result.batch_axis >= 0) return ShardLayout{LayoutKind::kSplit};
   if (result.combine != ops::Combine::kNone)
@@ -67,7 +68,8 @@ std::variant<ShardLayout, LayoutFault> layout_from_rows(const ops::Result& resul
   return LayoutFault{Fault::kMixesRows};
 }
 
-/// Where operand `part` is partial and all are partial or broadcast.
+/// Checks that the op is linear in operand `part`, which is partial, and returns the fault if it is
+/// not. All operands are partial or broadcast.
 std::optional<LayoutFault> find_nonlinear(const ops::OpSpec& op,
                                           std::span<const ShardLayout> operands, size_t part) {
   const ShardLayout& layout = operands[part];
@@ -136,7 +138,8 @@ std::vector<bool> own_of_shards(const Job& job) {
 
 namespace {
 
-/// Attributes that hold extents of a tensor get those of the whole one.
+/// Replaces the attributes that contain an extent of a shard's tensor by the extent of the whole
+/// tensor.
 void restore_attributes(const Job& job, Step& step) {
   for (const ops::PlanAttribute& attribute : step.op->plan_attributes) {
     if (!attribute.of_result && !attribute.of_operand) continue;

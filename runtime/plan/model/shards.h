@@ -1,5 +1,6 @@
-// How a job is spread: the devices that `ids` names, shards of its batch (how often steps run, and
-// shapes of the whole batch), and how tensors lie on the shards, as far as records of ops tell.
+// How a job is distributed: the devices that `ids` names, the shards of its batch (how often steps
+// run, and the shapes for the whole batch), and the layout of tensors on the shards, as far as it
+// follows from the records of ops.
 #pragma once
 
 #include <compare>
@@ -17,81 +18,82 @@
 
 namespace flow::plan {
 
-/// A device by its index on a machine. Machines have numbers, not names.
+/// A device by its index on a machine. Machines are numbered, not named.
 struct DeviceId {
   int64_t machine = 0, device = 0;
 
   auto operator<=>(const DeviceId&) const = default;
 };
 
-/// The devices of the ranges, in their order.
+/// Returns the devices of the ranges, in their order.
 std::vector<DeviceId> devices_of(std::span<const DeviceRange> ids);
 
-/// A device that the ranges name twice, or nothing.
+/// Returns a device that the ranges name twice, or nothing.
 std::optional<DeviceId> device_named_twice(std::span<const DeviceRange> ids);
 
-/// How many machines the ranges name.
+/// Returns how many machines the ranges name.
 size_t machines_of(std::span<const DeviceRange> ids);
 
-/// As a job file writes them: `"0:0-3", "1:0"`.
+/// Writes the ranges in the form that a job file uses: `"0:0-3", "1:0"`.
 std::string ids_text(std::span<const DeviceRange> ids);
 
-/// How a tensor lies on the shards of a batch.
+/// The layout of a tensor on the shards of a batch.
 struct ShardLayout {
   enum class Kind : uint8_t {
-    kBroadcast,  // the same on every shard: variables, constants, what is computed from them only
-    kSplit,      // each shard has its own rows
-    kPartial,    // each shard has a part, computed from its own rows: together they are the whole
-    kOwn,        // each shard has a value of its own, which nothing joins or combines
-    kWhole       // made once, after the steps of shards
+    kBroadcast,  // equal on every shard: variables, constants, and what is computed only from them
+    kSplit,      // each shard has some of the rows
+    kPartial,    // a part on each shard, computed from its rows; the parts combine into the whole
+    kOwn,        // each shard has a separate value; the values are neither joined nor combined
+    kWhole       // made once, after the steps of the shards
   };
   Kind kind = Kind::kBroadcast;
-  ops::Combine combine = ops::Combine::kNone;  // of parts
+  ops::Combine combine = ops::Combine::kNone;  // how parts combine
 
   friend bool operator==(const ShardLayout&, const ShardLayout&) = default;
 };
 
-/// Why a shard cannot compute a result from its own rows.
+/// The reason why a shard cannot compute a result from its rows only.
 struct LayoutFault {
   enum class Kind : uint8_t {
-    kReadsWhole,           // an operand is made after the steps of shards
-    kReadsOwn,             // an operand is each shard's own
+    kReadsWhole,           // an operand is made after the steps of the shards
+    kReadsOwn,             // an operand has a separate value on each shard
     kReadsPart,            // an operand is partial, and the op is not linear in it
-    kPartsDiffer,          // the op is linear in its operands, whose parts combine otherwise
-    kPartialAndBroadcast,  // the same, of a broadcast operand: each shard would add it
-    kMixesRows             // no combination of what shards compute makes the result
+    kPartsDiffer,          // the op is linear, but its operands' parts combine in different ways
+    kPartialAndBroadcast,  // the op is linear, but each shard would add a broadcast operand
+    kMixesRows             // no combination of the shards' results makes the whole result
   };
   Kind kind;
-  size_t operand = 0;  // of kMixesRows: none
+  size_t operand = 0;  // the operand at fault; not used for kMixesRows
 };
 
-/// The layout of a result of a step that each shard runs. `result` is what the op's shape function
-/// makes of a shard's operands.
+/// Returns the layout of a result of a step that each shard runs. `result` is the result of the
+/// op's shape function for the operands of one shard.
 std::variant<ShardLayout, LayoutFault> layout_of_result(const ops::OpSpec& op,
                                                         std::span<const ShardLayout> operands,
                                                         const ops::Result& result);
 
-/// The layout of a result of a step that each shard computes from its own values alone, whatever
-/// these are of the whole batch: as it is declared.
+/// Returns the declared layout of a result of a step that each shard computes from its local values
+/// only, regardless of what part of the whole batch these are.
 ShardLayout layout_per_shard(int batch_axis, std::optional<ops::Combine> combine);
 
-/// 1 where the batch is not cut.
+/// Returns the number of shards, or 1 if the batch is not split.
 int64_t shards_of(const Job& job);
 
-/// How often a call runs a step: once for each shard, or once.
+/// Returns how often a call runs a step: once for each shard, or once.
 int64_t runs_of(const Job& job, StepId step);
 
-/// A tensor's shape for the whole batch.
+/// Returns the shape of a tensor for the whole batch.
 Shape whole_shape(const Job& job, const Tensor& tensor);
 
-/// By tensor: does each shard have a value of its own, which nothing joins or combines?
+/// Returns, indexed by TensorId, whether each shard has a separate value that is neither joined nor
+/// combined.
 std::vector<bool> own_of_shards(const Job& job);
 
-/// The job for the whole batch, without shards.
+/// Returns the job for the whole batch, without shards.
 Job unsharded_job(const Job& job);
 
-/// The job as the executor, inputs and deliveries see it: for the whole batch. Only backends run
-/// the job itself. Borrows a job whose batch is not cut.
+/// The job for the whole batch, which the executor, inputs and deliveries use. Only backends run
+/// the original job. If the batch is not split, this class borrows the original job.
 class UnshardedJob {
  public:
   explicit UnshardedJob(const Job& job)

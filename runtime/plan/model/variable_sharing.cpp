@@ -1,4 +1,4 @@
-// What jobs of one run must agree on.
+// Checks that the jobs of one run agree about their variables and devices.
 #include "runtime/plan/model/variable_sharing.h"
 
 #include <fmt/format.h>
@@ -12,7 +12,7 @@
 namespace flow::plan {
 namespace {
 
-/// The variable that an optimizer's slot belongs to: "w" of "w/momentum".
+/// Returns the variable that an optimizer's slot belongs to: "w" for "w/momentum".
 std::string_view owner_of(std::string_view slot) { return slot.substr(0, slot.rfind('/')); }
 
 std::optional<std::string> conflict_of(const Job& a, const Variable& in_a, const Job& b,
