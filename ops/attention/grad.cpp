@@ -1,5 +1,5 @@
 // Scaled dot product attention: the layer with its optional operands, and the gradients.
-#include "compiler/grad/common.h"
+#include "compiler/grad/shared_parts.h"
 #include "ops/attention/problem.h"
 
 namespace flow::grad {

@@ -1,7 +1,7 @@
 // Batch normalization: the layer with its moving statistics, and the gradients of its primitives.
 #include <algorithm>
 
-#include "compiler/grad/common.h"
+#include "compiler/grad/shared_parts.h"
 
 namespace flow::grad {
 namespace {

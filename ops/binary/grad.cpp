@@ -1,5 +1,5 @@
 // Gradients of elementwise arithmetic and of ops that select elements.
-#include "compiler/grad/common.h"
+#include "compiler/grad/shared_parts.h"
 
 namespace flow::grad {
 namespace {

@@ -2,7 +2,7 @@
 // of evenly spaced numbers.
 #include <cmath>
 
-#include "compiler/grad/common.h"
+#include "compiler/grad/shared_parts.h"
 #include "runtime/base/text.h"
 
 namespace flow::grad {

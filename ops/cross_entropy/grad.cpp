@@ -2,7 +2,7 @@
 // smoothing.
 #include "ops/cross_entropy/cross_entropy.h"
 
-#include "compiler/grad/common.h"
+#include "compiler/grad/shared_parts.h"
 #include "runtime/base/array.h"
 
 namespace flow::grad {

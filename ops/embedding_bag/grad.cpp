@@ -1,6 +1,6 @@
 // The layer embedding_bag, and the gradients of the sum and the maximum of a bag: a row for each
 // index, added into the table like the gradient of gather.
-#include "compiler/grad/common.h"
+#include "compiler/grad/shared_parts.h"
 #include "runtime/base/array.h"
 
 namespace flow::grad {

@@ -1,6 +1,6 @@
 // Layer normalization and root mean square normalization: the layers, and the gradients of their
 // primitives.
-#include "compiler/grad/common.h"
+#include "compiler/grad/shared_parts.h"
 
 namespace flow::grad {
 namespace {

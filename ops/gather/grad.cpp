@@ -1,5 +1,5 @@
 // Gradients of gather, scatter_add and scatter_update, and the expansion of the embedding layer.
-#include "compiler/grad/common.h"
+#include "compiler/grad/shared_parts.h"
 
 namespace flow::grad {
 namespace {

@@ -1,5 +1,5 @@
 // Expansions of the group and instance normalization layers, and the gradient of group_normalize.
-#include "compiler/grad/common.h"
+#include "compiler/grad/shared_parts.h"
 #include "ops/core/shared_attributes.h"
 
 namespace flow::grad {

@@ -1,7 +1,7 @@
 // Expansions of gather_nd and scatter_nd into gather, scatter_add and scatter_update along one
 // axis, which joins the indexed axes; the expansion of bincount; and the gradients of
 // take_along_axis, put_along_axis and add_along_axis.
-#include "compiler/grad/common.h"
+#include "compiler/grad/shared_parts.h"
 
 namespace flow::grad {
 namespace {

@@ -2,7 +2,7 @@
 // 2D, 3D and transposed convolution layers become convolution primitives.
 #include <algorithm>
 
-#include "compiler/grad/common.h"
+#include "compiler/grad/shared_parts.h"
 #include "ops/core/windows.h"
 
 namespace flow::grad {

@@ -1,6 +1,6 @@
 // Gradients of elementwise losses and of connectionist temporal classification, and expansions of
 // losses that are made of other ops.
-#include "compiler/grad/common.h"
+#include "compiler/grad/shared_parts.h"
 #include "ops/losses/losses.h"
 
 namespace flow::grad {

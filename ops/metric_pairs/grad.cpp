@@ -1,6 +1,6 @@
 // Expansions that combine the labels and predictions of metrics into pairs along a last axis of
 // size 2.
-#include "compiler/grad/common.h"
+#include "compiler/grad/shared_parts.h"
 
 namespace flow::grad {
 namespace {

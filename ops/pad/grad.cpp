@@ -1,5 +1,5 @@
 // The gradient of pad.
-#include "compiler/grad/common.h"
+#include "compiler/grad/shared_parts.h"
 #include "runtime/base/text.h"
 
 namespace flow::grad {

@@ -2,7 +2,7 @@
 #include <algorithm>
 #include <numeric>
 
-#include "compiler/grad/common.h"
+#include "compiler/grad/shared_parts.h"
 #include "ops/core/index_text.h"
 
 namespace flow::grad {

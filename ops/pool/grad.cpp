@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <numeric>
 
-#include "compiler/grad/common.h"
+#include "compiler/grad/shared_parts.h"
 #include "ops/core/index_text.h"
 #include "ops/pool/pool.h"
 #include "runtime/base/host_device.h"

@@ -1,5 +1,5 @@
 // The expansion of prelu, a rectifier with a trained slope.
-#include "compiler/grad/common.h"
+#include "compiler/grad/shared_parts.h"
 
 namespace flow::grad {
 namespace {

@@ -4,7 +4,7 @@
 #include <map>
 #include <string>
 
-#include "compiler/grad/common.h"
+#include "compiler/grad/shared_parts.h"
 #include "runtime/base/text.h"
 
 namespace flow::grad {

@@ -1,6 +1,6 @@
 // Gradients of tile, flip and broadcast_to, and the expansion of ops that reorder elements into
 // reshapes, transposes and copies.
-#include "compiler/grad/common.h"
+#include "compiler/grad/shared_parts.h"
 #include "ops/core/index_text.h"
 #include "ops/core/windows.h"
 

@@ -2,7 +2,7 @@
 // gradients of steps.
 #include <string>
 #include <utility>
-#include "compiler/grad/common.h"
+#include "compiler/grad/shared_parts.h"
 
 namespace flow::grad {
 namespace {

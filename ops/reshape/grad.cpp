@@ -1,7 +1,7 @@
 // Gradients and expansions of ops that only change shapes. They become reshapes, which cost
 // nothing.
 #include <algorithm>
-#include "compiler/grad/common.h"
+#include "compiler/grad/shared_parts.h"
 
 namespace flow::grad {
 namespace {

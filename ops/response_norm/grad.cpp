@@ -1,5 +1,5 @@
 // Expansion of layers that divide by a norm into primitives.
-#include "compiler/grad/common.h"
+#include "compiler/grad/shared_parts.h"
 
 namespace flow::grad {
 namespace {

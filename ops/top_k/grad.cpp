@@ -1,5 +1,5 @@
 // The gradient of top_k, and the expansion of sort and argsort.
-#include "compiler/grad/common.h"
+#include "compiler/grad/shared_parts.h"
 
 namespace flow::grad {
 namespace {

@@ -1,5 +1,5 @@
 // The gradients of unary ops.
-#include "compiler/grad/common.h"
+#include "compiler/grad/shared_parts.h"
 
 namespace flow::grad {
 namespace {

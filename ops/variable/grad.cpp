@@ -1,5 +1,5 @@
 // Expansion of an entry that declares a variable.
-#include "compiler/grad/common.h"
+#include "compiler/grad/shared_parts.h"
 
 namespace flow::grad {
 namespace {

@@ -6,7 +6,7 @@
 #include <utility>
 #include <vector>
 
-#include "compiler/grad/common.h"
+#include "compiler/grad/shared_parts.h"
 #include "compiler/ir/builder.h"
 #include "compiler/ir/rules.h"
 #include "runtime/base/array.h"
