@@ -76,6 +76,7 @@ class Dataset::BadRows {
 namespace {
 
 using OpenColumn = Dataset::OpenColumn;
+using BadRows = Dataset::BadRows;
 
 void check_ranges(const plan::Column& column, int64_t rows) {
   for (const auto& [first, end] : column.rows) {
@@ -88,7 +89,7 @@ void check_ranges(const plan::Column& column, int64_t rows) {
 }
 
 void check_channels(const plan::Column& column) {
-  const Shape row = column.window ? column.row_shape.from(1) : column.row_shape;
+  const Shape row = column.source_row_shape();
   const size_t leading = row.rank() > 0 ? static_cast<size_t>(row[0]) : 1;
   for (const plan::Channels* channels : {&column.mean, &column.std})
     if (channels->values.size() > 1 && channels->values.size() != leading)
@@ -187,7 +188,7 @@ RowSet rows_of_part(const plan::Dataset& dataset, const std::string& part,
   const auto index = static_cast<size_t>(found - split.parts.begin());
   FLOW_CHECK(part.empty() || index < split.parts.size(), "part {}", part);
   if (split.take == plan::Split::Take::kLast) {
-    const std::vector<int64_t> starts = last_parts(split, dataset.name, rows.size());
+    const std::vector<int64_t> starts = split_last(split, dataset.name, rows.size());
     if (part.empty()) return slice(rows, 0, starts[0]);
     return slice(rows, starts[index], starts[index + 1] - starts[index]);
   }

@@ -40,7 +40,7 @@ class ChannelValues {
         ranges_(ranges),
         rows_(rows),
         scale_(column.scale),
-        shape_(column.window ? column.row_shape.from(1) : column.row_shape) {}
+        shape_(column.source_row_shape()) {}
 
   size_t channels() const { return shape_.rank() > 0 ? static_cast<size_t>(shape_[0]) : 1; }
 

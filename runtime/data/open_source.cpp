@@ -34,13 +34,8 @@ bool same_order(const Shape& a, const Shape& b) {
          std::ranges::includes(of_b, of_a);
 }
 
-/// Returns the shape of a row before windows are cut.
-Shape source_row_shape(const plan::Column& column) {
-  return column.window ? column.row_shape.from(1) : column.row_shape;
-}
-
 void check_row_shape(const plan::Column& column, const fs::path& path, const Shape& shape) {
-  const Shape found = shape.from(1), expected = source_row_shape(column);
+  const Shape found = shape.from(1), expected = column.source_row_shape();
   if (same_order(found, expected)) return;
   throw RunError(
       fmt::format("{} has rows of {}; expected {}", path.string(), found.str(), expected.str()),
@@ -73,7 +68,7 @@ Source open_arrays(const plan::Column& column, const std::vector<fs::path>& path
     names.push_back(path.string());
   }
   return std::make_unique<ArrayRows>(std::move(files), std::move(names),
-                                     source_row_shape(column));
+                                     column.source_row_shape());
 }
 
 /// Returns the hint for the decompressed content of a gzip file.
