@@ -11,8 +11,8 @@ ArrayRows::ArrayRows(std::vector<io::Rows> files, std::vector<std::string> names
     : files_(std::move(files)), names_(std::move(names)), row_shape_(std::move(row_shape)) {
   FLOW_CHECK(!files_.empty() && files_.size() == names_.size());
   const io::Rows& first = files_.front();
-  row_bytes_ = static_cast<size_t>(row_shape_.elements()) *
-               io::stored_size(first.dtype, first.narrow);
+  row_bytes_ =
+      static_cast<size_t>(row_shape_.elements()) * io::stored_size(first.dtype, first.narrow);
   starts_.push_back(0);
   for (size_t i = 0; i < files_.size(); ++i) {
     const io::Rows& file = files_[i];

@@ -16,17 +16,17 @@ size_t elements_of(const Shape& shape) { return static_cast<size_t>(shape.elemen
 
 }  // namespace
 
-Column::Column(const plan::Column& column, std::string dataset, std::shared_ptr<SourceRows> source,
-               RowRanges ranges, RowSet rows, std::vector<double> mean, std::vector<double> std,
-               ReadOptions options)
+Column::Column(const plan::Column& column, const std::string& dataset,
+               std::shared_ptr<SourceRows> source, RowRanges ranges, RowSet rows,
+               std::vector<double> mean, std::vector<double> std, ReadOptions options)
     : where_(column.where),
-      dataset_(std::move(dataset)),
+      dataset_(options.draws + dataset),
       row_shape_(column.row_shape),
       source_(std::move(source)),
       ranges_(std::move(ranges)),
       rows_(std::move(rows)),
       window_(column.window),
-      options_(options),
+      options_(std::move(options)),
       affine_{column.scale, std::move(mean), std::move(std)},
       // The leading axis of a window counts its rows; channels are those of each of them.
       converted_(elements_of(row_shape_) /
@@ -34,8 +34,7 @@ Column::Column(const plan::Column& column, std::string dataset, std::shared_ptr<
       converter_(source_->element().dtype, source_->element().big_endian, affine_, converted_,
                  source_->element().narrow),
       rounder_(DType::kFloat64, false, {}, elements_of(row_shape_)),
-      workers_(static_cast<size_t>(options.pool ? options.pool->size() : 1)) {
-}
+      workers_(static_cast<size_t>(options_.pool ? options_.pool->size() : 1)) {}
 
 int64_t windows_in(const plan::Window& window, int64_t rows) {
   const int64_t room = rows - window.shift - window.length;
@@ -60,9 +59,12 @@ int64_t Column::source_row(int64_t row, int64_t offset) const {
 std::string Column::row_text(int64_t row) const { return source_->row_text(source_row(row, 0)); }
 
 RowDraws Column::draws_of(const BatchRows& batch, size_t i) const {
-  return {options_.seed, dataset_,
-          batch.rows[i], batch.epoch,
-          batch.attempts.empty() ? 0 : batch.attempts[i], options_.training};
+  return {options_.seed,
+          dataset_,
+          batch.rows[i],
+          batch.epoch,
+          batch.attempts.empty() ? 0 : batch.attempts[i],
+          options_.training};
 }
 
 void Column::read(const BatchRows& batch, DType dtype, std::span<std::byte> out) {
@@ -92,8 +94,7 @@ void Column::read_row(const BatchRows& batch, size_t i, DType dtype, std::byte* 
   const std::span<const std::byte> read = elements(row, draws, worker);
   if (!source_->has_final_pass()) return convert(read, row, dtype, out);
   worker.scratch.numbers.resize(elements_of(row_shape_));
-  convert(read, row, DType::kFloat64,
-          reinterpret_cast<std::byte*>(worker.scratch.numbers.data()));
+  convert(read, row, DType::kFloat64, reinterpret_cast<std::byte*>(worker.scratch.numbers.data()));
   finish(draws, dtype, out, worker);
 }
 
@@ -117,8 +118,7 @@ std::span<const std::byte> Column::elements(int64_t row, const RowDraws& draws,
 void Column::convert(std::span<const std::byte> elements, int64_t row, DType dtype,
                      std::byte* out) {
   const size_t from = converted_ * source_->element().bytes(), to = converted_ * size_of(dtype);
-  FLOW_CHECK(elements.size() ==
-             elements_of(row_shape_) / converted_ * from);
+  FLOW_CHECK(elements.size() == elements_of(row_shape_) / converted_ * from);
   for (size_t i = 0; i * from < elements.size(); ++i) {
     auto misfit = converter_.convert(elements.data() + i * from, dtype, out + i * to);
     if (!misfit) continue;
@@ -138,8 +138,7 @@ void Column::finish(const RowDraws& draws, DType dtype, std::byte* out, Worker& 
 
 void Column::refuse(const io::Misfit& misfit, int64_t row, DType dtype) const {
   throw RunError(fmt::format("{}: {} contains {} (element {}), which is not a valid {}", where_,
-                             row_text(row), shortest(misfit.value), misfit.element,
-                             name_of(dtype)),
+                             row_text(row), shortest(misfit.value), misfit.element, name_of(dtype)),
                  is_float(dtype) ? "scale it to the range of that dtype"
                                  : "read it as float32, or scale it to whole numbers in range");
 }
@@ -174,6 +173,18 @@ Nonfinite Column::nonfinite() const {
     }
   });
   return found;
+}
+
+std::string Column::nonfinite_text(const Nonfinite& found) const {
+  return fmt::format("{} {} NaN or infinite, first in {}",
+                     counted(static_cast<uint64_t>(found.count), "value"),
+                     found.count == 1 ? "is" : "are", source_->row_text(found.row));
+}
+
+bool Column::is_long() const {
+  constexpr double kLong = 256 << 20;
+  const double row = static_cast<double>(elements_of(row_shape_) * source_->element().bytes());
+  return source_->is_decoded() || row * static_cast<double>(rows()) > kLong;
 }
 
 }  // namespace flow::data

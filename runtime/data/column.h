@@ -1,4 +1,5 @@
-// Columns of datasets: rows in the order of the dataset or part, converted to the dtype of an input.
+// Columns of datasets: rows in the order of the dataset or part, converted to the dtype of an
+// input.
 #pragma once
 
 #include <cstdint>
@@ -9,9 +10,9 @@
 #include <vector>
 
 #include "runtime/base/array.h"
+#include "runtime/data/decode_pool.h"
 #include "runtime/data/row_set.h"
 #include "runtime/data/source_rows.h"
-#include "runtime/data/thread_pool.h"
 #include "runtime/io/convert.h"
 #include "runtime/plan/model/dataset.h"
 
@@ -27,7 +28,7 @@ struct ByteRows {
 /// Counts the values of a column that are NaN or infinite.
 struct Nonfinite {
   int64_t count = 0;
-  int64_t row = 0;  // index of the first row that has one
+  int64_t row = 0;  // the first row of the source that has one
 };
 
 /// Rows that a batch reads, and their place in the run, on which augmentation depends.
@@ -39,9 +40,10 @@ struct BatchRows {
 
 /// How the columns of a dataset are read.
 struct ReadOptions {
-  uint64_t seed = 0;          // of augmentation
-  bool training = false;      // random augmentation is applied
-  ThreadPool* pool = nullptr;  // decodes; null: the calling thread
+  uint64_t seed = 0;           // of augmentation
+  std::string draws = {};      // a prefix for the names of draws
+  bool training = false;       // random augmentation is applied
+  DecodePool* pool = nullptr;  // decodes; null: the calling thread
 };
 
 /// Returns the number of windows that end within `rows` rows.
@@ -52,7 +54,7 @@ class Column {
  public:
   /// `source` has the rows that `ranges` counts, of which `rows` belong to the dataset or part
   /// `dataset`. `mean` and `std` are the values in use, from the job file or learned.
-  Column(const plan::Column& column, std::string dataset, std::shared_ptr<SourceRows> source,
+  Column(const plan::Column& column, const std::string& dataset, std::shared_ptr<SourceRows> source,
          RowRanges ranges, RowSet rows, std::vector<double> mean, std::vector<double> std,
          ReadOptions options);
   /// Opens a column alone, with all rows that it selects. REQUIRES: it learns nothing. Throws
@@ -62,8 +64,8 @@ class Column {
   int64_t rows() const;
   const Shape& row_shape() const { return row_shape_; }
   ElementType element() const { return source_->element(); }
-  /// Returns true if every value is converted without arithmetic.
-  bool is_unscaled() const { return affine_.identity(); }
+  /// The place of the column in the job file.
+  const std::string& where() const { return where_; }
   /// Returns the name under which users find a row in their file: "row 12 of data/labels.npy".
   std::string row_text(int64_t row) const;
   /// Writes row `batch.rows[i]` to the i-th row of `out`, converted: (x * scale - mean) / std in
@@ -75,12 +77,17 @@ class Column {
     read(BatchRows{rows}, dtype, out);
   }
   /// Returns the rows for callers that look up bytes themselves; the table gives results that are
-  /// bit-identical to those of `read`. Returns nothing if rows are not bytes of a file, or if a byte
-  /// has no value in `dtype`. The result is valid until rows are read as another dtype.
+  /// bit-identical to those of `read`. Returns nothing if rows are not bytes of a file, or if a
+  /// byte has no value in `dtype`. The result is valid until rows are read as another dtype.
   std::optional<ByteRows> byte_rows(DType dtype);
   /// Counts the values that are NaN or infinite. Reads all rows once, except rows of integers and
   /// of images, which have no values of this kind.
   Nonfinite nonfinite() const;
+  /// Returns "2 values are NaN or infinite, first in row 8 of x.npy".
+  std::string nonfinite_text(const Nonfinite& found) const;
+  /// Returns true if reading all rows before the first step would take long: rows are decoded, or
+  /// have more than 256 MiB.
+  bool is_long() const;
 
  private:
   /// What one thread uses to read rows.

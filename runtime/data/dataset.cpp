@@ -113,7 +113,8 @@ std::vector<OpenColumn> open_columns(const plan::Dataset& dataset, const Dataset
 
 int64_t common_length(const plan::Dataset& dataset, const std::vector<OpenColumn>& columns) {
   const int64_t rows = columns.front().ranges.size();
-  if (std::ranges::all_of(columns, [&](const OpenColumn& one) { return one.ranges.size() == rows; }))
+  if (std::ranges::all_of(columns,
+                          [&](const OpenColumn& one) { return one.ranges.size() == rows; }))
     return rows;
   std::vector<std::string> lengths;
   for (const OpenColumn& one : columns)
@@ -124,7 +125,7 @@ int64_t common_length(const plan::Dataset& dataset, const std::vector<OpenColumn
 }
 
 /// Decodes all rows of a source whose bad rows are only found by decoding.
-std::vector<BadRow> undecodable_rows(const OpenColumn& column, ThreadPool* pool) {
+std::vector<BadRow> undecodable_rows(const OpenColumn& column, DecodePool* pool) {
   if (!column.source->is_decoded()) return {};
   std::vector<std::optional<BadRow>> found(static_cast<size_t>(column.ranges.size()));
   std::vector<Scratch> scratch(static_cast<size_t>(pool ? pool->size() : 1));
@@ -209,7 +210,7 @@ RowSet without(const RowSet& rows, const BadRows& bad) {
 }
 
 void add_bad_rows(const plan::Dataset& dataset, const std::vector<OpenColumn>& columns,
-                  ThreadPool* pool, BadRows& bad) {
+                  DecodePool* pool, BadRows& bad) {
   for (const OpenColumn& column : columns) {
     bad.add(column, column.source->bad_rows());
     if (dataset.on_bad_row == plan::Dataset::OnBadRow::kSkip)
@@ -223,6 +224,24 @@ int64_t count_windows(const std::vector<OpenColumn>& columns, const RowSet& rows
   for (const OpenColumn& column : columns)
     if (column.plan.window) count = std::min(count, windows_in(*column.plan.window, rows.size()));
   return count;
+}
+
+/// Counts the rows that come from one file, in the order of the rows. A window belongs to the file
+/// of its first row.
+std::vector<int64_t> count_by_file(const OpenColumn& column, const RowSet& rows, int64_t count) {
+  const std::vector<int64_t> starts = column.source->file_starts();
+  if (starts.size() == 1) return {count};
+  std::vector<int64_t> counts;
+  ptrdiff_t last = -1;
+  for (int64_t i = 0; i < count; ++i) {
+    const auto& window = column.plan.window;
+    const int64_t row = column.ranges[rows[window ? i * window->stride + window->shift : i]];
+    const ptrdiff_t file = std::ranges::upper_bound(starts, row) - starts.begin();
+    if (file != last) counts.push_back(0);
+    ++counts.back();
+    last = file;
+  }
+  return counts;
 }
 
 const LearnedColumn* find_learned(const Learned* learned, const std::string& name) {
@@ -247,8 +266,8 @@ Dataset::Dataset(const DatasetRequest& request)
   rows = without(rows, bad);
   counts_ = {length - bad.size(), bad.size()};
   if (bad.size() > 0) remarks_.push_back(bad.remark());
-  file_starts_ = columns.front().source->file_starts();
   rows_ = count_windows(columns, rows);
+  rows_of_files_ = count_by_file(columns.front(), rows, rows_);
   for (const OpenColumn& column : columns)
     if (column.is_read) add_column(request, column, rows);
 }
@@ -277,11 +296,11 @@ void Dataset::add_column(const DatasetRequest& request, const OpenColumn& column
   const auto in_use = [&](const plan::Channels& written, auto member) {
     return written.learn && learned ? (learned->*member).value() : written.values;
   };
-  columns_.emplace_back(column.plan.name,
-                        std::make_unique<Column>(column.plan, name_, column.source, column.ranges,
-                                                 rows, in_use(column.plan.mean, &LearnedColumn::mean),
-                                                 in_use(column.plan.std, &LearnedColumn::std),
-                                                 request.options));
+  columns_.emplace_back(
+      column.plan.name,
+      std::make_unique<Column>(column.plan, name_, column.source, column.ranges, rows,
+                               in_use(column.plan.mean, &LearnedColumn::mean),
+                               in_use(column.plan.std, &LearnedColumn::std), request.options));
 }
 
 Column& Dataset::column(std::string_view name) {

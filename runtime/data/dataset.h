@@ -53,8 +53,8 @@ class Dataset {
   const Learned& learned() const { return learned_; }
   /// Lines for the user: bad rows that are left out, and standard deviations of 0.
   const std::vector<std::string>& remarks() const { return remarks_; }
-  /// The first row of each file of the first column, in row order. For an order of files.
-  const std::vector<int64_t>& file_starts() const { return file_starts_; }
+  /// The numbers of rows that come from one file, in the order of the rows, by the first column.
+  const std::vector<int64_t>& rows_of_files() const { return rows_of_files_; }
 
  private:
   void prepare(const DatasetRequest& request, const OpenColumn& column, const RowSet& rows,
@@ -66,7 +66,7 @@ class Dataset {
   DatasetCounts counts_;
   Learned learned_;
   std::vector<std::string> remarks_;
-  std::vector<int64_t> file_starts_;
+  std::vector<int64_t> rows_of_files_;
   std::vector<std::pair<std::string, std::unique_ptr<Column>>> columns_;
 };
 

@@ -82,8 +82,7 @@ std::string learned_text(const Learned& learned) {
 
 Learned parse_learned(std::string_view text, const std::string& path) {
   const Json json = plan::parse_json(text, path);
-  if (!json.is_object())
-    throw RequestError(fmt::format("{}: expected an object of columns", path));
+  if (!json.is_object()) throw RequestError(fmt::format("{}: expected an object of columns", path));
   Learned learned;
   for (const auto& [name, column] : json.items()) learned[name] = read_column(column, path, name);
   return learned;

@@ -30,8 +30,8 @@ inline constexpr const char* kLearnedFile = "data.json";
 /// doubles.
 std::string learned_text(const Learned& learned);
 
-/// Reads such a text. Throws RequestError with `path` if it is not JSON of this form, or if a number
-/// is not finite.
+/// Reads such a text. Throws RequestError with `path` if it is not JSON of this form, or if a
+/// number is not finite.
 Learned parse_learned(std::string_view text, const std::string& path);
 
 }  // namespace flow::data

@@ -14,8 +14,8 @@ namespace {
 
 bool learns_fill(const plan::Column& column) {
   using Kind = plan::Replacement::Kind;
-  return column.cell && (column.cell->missing.kind == Kind::kMean ||
-                         column.cell->missing.kind == Kind::kMedian);
+  return column.cell &&
+         (column.cell->missing.kind == Kind::kMean || column.cell->missing.kind == Kind::kMedian);
 }
 
 bool learns_categories(const plan::Column& column) {
@@ -25,8 +25,8 @@ bool learns_categories(const plan::Column& column) {
   const bool characters = column.text &&
                           column.text->tokenizer.kind == plan::Tokenizer::Kind::kCharacters &&
                           column.text->tokenizer.characters.empty();
-  return characters || (column.cell && column.cell->categories &&
-                        is_learned(*column.cell->categories));
+  return characters ||
+         (column.cell && column.cell->categories && is_learned(*column.cell->categories));
 }
 
 /// Visits the values of a column by channel, in the order of its rows.
@@ -59,8 +59,7 @@ class ChannelValues {
     for (int64_t i = 0; i < rows_.size(); ++i) {
       const int64_t row = ranges_[rows_[i]];
       const auto bytes = source_.read(row, {}, scratch);
-      converter.convert(bytes.data(), DType::kFloat64,
-                        reinterpret_cast<std::byte*>(values.data()));
+      converter.convert(bytes.data(), DType::kFloat64, reinterpret_cast<std::byte*>(values.data()));
       for (size_t k = 0; k < elements; ++k)
         if (!source_.is_missing(row, static_cast<int64_t>(k)))
           visit(k / inner, scale_ == 1 ? values[k] : values[k] * scale_);
@@ -85,9 +84,9 @@ std::vector<double> means_of(const plan::Column& column, const ChannelValues& va
   std::vector<double> means;
   for (size_t i = 0; i < sums.size(); ++i) {
     if (counts[i] == 0)
-      throw RunError(fmt::format("{}: column `{}` has no value to learn from", column.where,
-                                 column.name),
-                     "write the number, or correct the data");
+      throw RunError(
+          fmt::format("{}: column `{}` has no value to learn from", column.where, column.name),
+          "write the number, or correct the data");
     means.push_back(sums[i].total() / static_cast<double>(counts[i]));
   }
   return means;
@@ -140,8 +139,7 @@ LearnedColumn learn(const plan::Column& column, const SourceRows& source, const 
     std::vector<int64_t> counts;
     const std::vector<double> means = means_of(column, values, counts);
     if (column.mean.learn) learned.mean = means;
-    if (column.std.learn)
-      learned.std = deviations_of(column, values, means, counts, remarks);
+    if (column.std.learn) learned.std = deviations_of(column, values, means, counts, remarks);
   }
   if (learns_fill(column) || learns_categories(column)) {
     std::vector<int64_t> source_rows;
@@ -156,10 +154,9 @@ void require_learned(const plan::Column& column, const std::string& name,
                      const LearnedColumn& values) {
   const auto require = [&](bool needed, bool present, std::string_view what) {
     if (!needed || present) return;
-    throw RequestError(
-        fmt::format("{}: column `{}` needs the {} that a train job learned as `{}`", column.where,
-                    column.name, what, name),
-        "load a checkpoint of that job: `--load DIRECTORY`");
+    throw RequestError(fmt::format("{}: column `{}` needs the {} that a train job learned as `{}`",
+                                   column.where, column.name, what, name),
+                       "load a checkpoint of that job: `--load DIRECTORY`");
   };
   require(column.mean.learn, values.mean.has_value(), "mean");
   require(column.std.learn, values.std.has_value(), "standard deviation");

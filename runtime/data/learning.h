@@ -34,7 +34,8 @@ std::string learned_name(const plan::Dataset& dataset, const plan::Column& colum
 /// Learns the values of a column from its rows `ranges[rows[i]]`. Mean and standard deviation are
 /// those of x * scale, separately for each leading channel of a row: m = S / n and sqrt(Q / n),
 /// where S adds x and Q adds (x - m)^2 (see ChunkedSum). Missing values do not count. A standard
-/// deviation of 0 becomes 1 and adds a line to `remarks`. Throws RunError if a channel has no value.
+/// deviation of 0 becomes 1 and adds a line to `remarks`. Throws RunError if a channel has no
+/// value.
 LearnedColumn learn(const plan::Column& column, const SourceRows& source, const RowRanges& ranges,
                     const RowSet& rows, std::vector<std::string>& remarks);
 

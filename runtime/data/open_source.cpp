@@ -8,6 +8,7 @@
 #include <cctype>
 
 #include "runtime/data/array_rows.h"
+#include "runtime/data/column_files.h"
 #include "runtime/io/gunzip.h"
 #include "runtime/plan/model/enum_names.h"
 
@@ -67,8 +68,7 @@ Source open_arrays(const plan::Column& column, const std::vector<fs::path>& path
     files.push_back(read_rows(column, path));
     names.push_back(path.string());
   }
-  return std::make_unique<ArrayRows>(std::move(files), std::move(names),
-                                     column.source_row_shape());
+  return std::make_unique<ArrayRows>(std::move(files), std::move(names), column.source_row_shape());
 }
 
 /// Returns the hint for the decompressed content of a gzip file.
@@ -117,29 +117,21 @@ std::string hint_for(const plan::Column& column, const fs::path& root, const Run
   return error.hint();
 }
 
-std::vector<fs::path> paths_of(const plan::Column& column, const fs::path& root) {
-  std::vector<fs::path> paths;
-  for (const std::string& file : column.files)
-    paths.push_back((root / file).lexically_normal());
-  return paths;
-}
-
 }  // namespace
 
 Source open_source(const plan::Column& column, const fs::path& root) {
   try {
-    return open_arrays(column, paths_of(column, root));
+    return open_arrays(column, files_of(column, root));
   } catch (const RunError& error) {
-    throw RunError(fmt::format("{}: {}", column.where, error.what()),
-                   hint_for(column, root, error), error.exit_status());
+    throw RunError(fmt::format("{}: {}", column.where, error.what()), hint_for(column, root, error),
+                   error.exit_status());
   }
 }
 
 std::vector<std::shared_ptr<SourceRows>> open_sources(const plan::Dataset& dataset,
                                                       const fs::path& root) {
   std::vector<std::shared_ptr<SourceRows>> sources;
-  for (const plan::Column& column : dataset.columns)
-    sources.push_back(open_source(column, root));
+  for (const plan::Column& column : dataset.columns) sources.push_back(open_source(column, root));
   return sources;
 }
 

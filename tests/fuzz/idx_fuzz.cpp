@@ -8,7 +8,7 @@
 #include <string>
 
 #include "runtime/io/convert.h"
-#include "runtime/io/dataset.h"
+#include "runtime/io/rows.h"
 
 namespace {
 

@@ -12,7 +12,7 @@ namespace {
 
 constexpr size_t kStaged = size_t{8} << 20;  // bytes that are converted before each copy
 
-size_t converted_row_bytes(const plan::Tensor& input, const io::ColumnReader& column) {
+size_t converted_row_bytes(const plan::Tensor& input, const data::Column& column) {
   return bytes_of(column.row_shape(), input.dtype);
 }
 
@@ -38,7 +38,7 @@ DeviceBytes upload(Driver& driver, Stream stream, const Parts& parts) {
 
 /// Copies all rows to the device. They are converted on the host in parts.
 DeviceBytes upload_converted(Driver& driver, Stream stream, const plan::Tensor& input,
-                             io::ColumnReader& column) {
+                             data::Column& column) {
   const size_t row_bytes = converted_row_bytes(input, column);
   const auto rows = static_cast<size_t>(column.rows());
   DeviceBytes memory(driver, driver.allocate(std::max(rows * row_bytes, kAlignment)));

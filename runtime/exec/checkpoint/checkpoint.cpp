@@ -77,6 +77,11 @@ void write_files(const fs::path& folder, const State& state, plan::CheckpointRec
     record.checksums[name] = digest({reinterpret_cast<const char*>(value.data), value.bytes()},
                                     fnv1a64(io::npy_header(value.dtype, value.shape)));
   }
+  if (!state.learned().empty()) {
+    const std::string learned = data::learned_text(state.learned());
+    write_whole(folder / data::kLearnedFile, learned);
+    record.learned = digest(learned);
+  }
   if (files) write_whole(folder / kFilesRecord, plan::to_json(*files));
   write_whole(folder / io::kCheckpointRecord, plan::to_json(record));
 }
@@ -119,6 +124,16 @@ std::optional<plan::FilesRecord> Checkpoint::files() const {
   } catch (const RequestError& error) {
     throw RequestError(error.what(), io::kTakeAnother);
   }
+}
+
+data::Learned Checkpoint::learned() const {
+  if (!record_.learned) return {};
+  const fs::path path = path_ / data::kLearnedFile;
+  const std::string text = read_text(path);
+  if (digest(text) != *record_.learned)
+    throw RequestError(path.string() + " is damaged: its checksum does not match",
+                       io::kTakeAnother);
+  return data::parse_learned(text, path.string());
 }
 
 bool Checkpoint::is_replaced() const {

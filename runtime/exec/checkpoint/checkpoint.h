@@ -43,6 +43,7 @@ class Checkpoint : public StoredVariables {
   std::optional<plan::FilesRecord> files() const;
   std::vector<Item> items() const override;
   Array read(const std::string& name) const override;
+  data::Learned learned() const override;
   bool is_replaced() const override;
   bool has_names_of_flow() const override { return true; }
 
@@ -85,6 +86,7 @@ class JoinedVariables : public StoredVariables {
   const fs::path& path() const override { return path_; }
   std::vector<Item> items() const override;
   Array read(const std::string& name) const override;
+  data::Learned learned() const override;
   bool is_replaced() const override;
   bool has_names_of_flow() const override;
 

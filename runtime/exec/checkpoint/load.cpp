@@ -268,6 +268,14 @@ bool JoinedVariables::is_replaced() const {
   return std::ranges::any_of(parts_, [](const auto& part) { return part->is_replaced(); });
 }
 
+/// If several parts have a column, the last one is used, as for variables.
+data::Learned JoinedVariables::learned() const {
+  data::Learned learned;
+  for (const auto& part : parts_)
+    for (const auto& [name, column] : part->learned()) learned[name] = column;
+  return learned;
+}
+
 bool JoinedVariables::has_names_of_flow() const {
   return std::ranges::all_of(parts_, [](const auto& part) { return part->has_names_of_flow(); });
 }

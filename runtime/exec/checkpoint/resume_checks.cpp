@@ -212,7 +212,7 @@ DataFiles require_same_data(const Checkpoint& checkpoint, const RunRequest& requ
                          kOtherData);
     if (found->second.digest != file.digest)
       throw RequestError(fmt::format("{}: the data of `{}` changed: {} has digest {}; expected {}",
-                                     cannot_resume(checkpoint), name, found->second.path.string(),
+                                     cannot_resume(checkpoint), name, found->second.path_text(),
                                      found->second.digest, file.digest),
                          kOtherData);
   }

@@ -16,7 +16,7 @@
 #include "runtime/base/file.h"
 #include "runtime/base/fingerprint.h"
 #include "runtime/exec/core/collectives.h"
-#include "runtime/io/dataset.h"
+#include "runtime/data/column.h"
 #include "runtime/plan/model/plan.h"
 
 namespace flow::exec {
@@ -45,7 +45,7 @@ struct Call {
 /// A column of a dataset; each call reads some of its rows into an input.
 struct ColumnInput {
   plan::TensorId input;      // (rows of a call, ...)
-  io::ColumnReader* column;  // read while the program is prepared
+  data::Column* column;  // read while the program is prepared
 };
 
 class Program;

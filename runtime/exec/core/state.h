@@ -7,10 +7,12 @@
 #include <optional>
 #include <span>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "runtime/base/array.h"
 #include "runtime/base/file.h"
+#include "runtime/data/learned.h"
 #include "runtime/exec/core/backend.h"
 #include "runtime/plan/model/plan.h"
 
@@ -52,8 +54,13 @@ class State {
   /// Writes the variables that have a value to the program.
   void write_to(const plan::Job& job, Program& program) const;
 
+  /// What columns of datasets learned. Checkpoints keep it next to the variables.
+  const data::Learned& learned() const { return learned_; }
+  void set_learned(data::Learned learned) { learned_ = std::move(learned); }
+
  private:
   std::vector<Entry> entries_;
+  data::Learned learned_;
 };
 
 /// Describes the first element that is not a finite number, if any: "nan at [3, 0]".

@@ -7,6 +7,7 @@
 #include <cstring>
 #include <numeric>
 #include <set>
+#include <thread>
 
 #include "runtime/base/element_types.h"
 #include "runtime/base/error.h"
@@ -24,14 +25,14 @@ constexpr const char* kSlices =
 
 class ColumnSource : public Source {
  public:
-  ColumnSource(io::ColumnReader& column, DType dtype) : column_(column), dtype_(dtype) {}
+  ColumnSource(data::Column& column, DType dtype) : column_(column), dtype_(dtype) {}
   bool fill(const Reading& reading, std::span<std::byte> out) override {
-    column_.read(reading.rows, dtype_, out);
+    column_.read({reading.rows, reading.epoch, reading.attempts}, dtype_, out);
     return true;
   }
 
  private:
-  io::ColumnReader& column_;
+  data::Column& column_;
   DType dtype_;
 };
 
@@ -103,8 +104,13 @@ bool wants_input(const plan::Job& job, std::string_view name) {
 }
 
 InputPipeline::InputPipeline(const plan::Job& job, const fs::path& root, const Given& given,
-                             std::string draws, BatchShare share, Misreading misread)
-    : job_(job), draws_(std::move(draws)), share_(std::move(share)), misread_(misread) {
+                             std::string draws, BatchShare share, Misreading misread,
+                             const data::Learned& learned)
+    : job_(job),
+      draws_(std::move(draws)),
+      share_(std::move(share)),
+      misread_(misread),
+      given_learned_(learned) {
   check_given_names(job, given);
   for (const plan::Input& input : job.inputs) {
     const std::string& name = job[input.tensor].name;
@@ -118,10 +124,13 @@ InputPipeline::InputPipeline(const plan::Job& job, const fs::path& root, const G
       add(input, input.source, input.from_where.empty() ? input.where : input.from_where, root);
     }
   }
+  open_mixes();
   agree_on_length();
   if (!share_.checks) return;
+  for (const auto& dataset : datasets_)
+    remarks_.insert(remarks_.end(), dataset->remarks().begin(), dataset->remarks().end());
   read_integers_once();
-  look_for_nonfinite(root);
+  look_for_nonfinite();
 }
 
 void InputPipeline::add(const plan::Input& input, const plan::InputSource& source,
@@ -145,27 +154,84 @@ void InputPipeline::add(const plan::Input& input, const plan::InputSource& sourc
   channels_.push_back(std::move(channel));
 }
 
-io::Dataset& InputPipeline::open_dataset(std::string_view name, const fs::path& root) {
+/// Returns the columns of a dataset or part that the job reads.
+std::vector<std::string> columns_read(const plan::Job& job, const plan::FromDataset& from) {
+  std::vector<std::string> columns;
+  for (const plan::Input& input : job.inputs)
+    if (const auto* other = std::get_if<plan::FromDataset>(&input.source))
+      if (other->rows_name() == from.rows_name()) columns.push_back(other->column);
+  if (job.run.sampling && job.run.sampling->dataset == from.rows_name())
+    columns.push_back(job.run.sampling->column);
+  return columns;
+}
+
+data::ReadOptions InputPipeline::read_options(const plan::Dataset& dataset) {
+  const bool decodes = std::ranges::any_of(
+      dataset.columns, [](const plan::Column& column) { return column.image.has_value(); });
+  const int half = std::max(1, static_cast<int>(std::thread::hardware_concurrency()) / 2);
+  if (decodes && !pool_)
+    pool_ =
+        std::make_unique<data::DecodePool>(static_cast<int>(job_.run.data_threads.value_or(half)));
+  return {.seed = seed(), .draws = draws_, .training = job_.train, .pool = pool_.get()};
+}
+
+data::Dataset& InputPipeline::open_dataset(const plan::FromDataset& from, const fs::path& root) {
   for (const auto& dataset : datasets_)
-    if (dataset->name() == name) return *dataset;
-  const auto found = std::ranges::find(job_.datasets, name, &plan::Dataset::name);
-  FLOW_CHECK(found != job_.datasets.end(), "dataset {}", name);
-  datasets_.push_back(std::make_unique<io::Dataset>(*found, root));
+    if (dataset->name() == from.rows_name()) return *dataset;
+  const auto found = std::ranges::find(job_.datasets, from.dataset, &plan::Dataset::name);
+  FLOW_CHECK(found != job_.datasets.end(), "dataset {}", from.dataset);
+  datasets_.push_back(
+      std::make_unique<data::Dataset>(data::DatasetRequest{.dataset = &*found,
+                                                           .part = from.part,
+                                                           .columns = columns_read(job_, from),
+                                                           .root = root,
+                                                           .learned = &given_learned_,
+                                                           .may_learn = job_.train,
+                                                           .options = read_options(*found)}));
   return *datasets_.back();
 }
 
-io::ColumnReader& InputPipeline::open_column(const plan::FromDataset& from, const InputSpec& spec,
-                                             const fs::path& root) {
-  io::ColumnReader& column = open_dataset(from.dataset, root).column(from.column);
+data::Column& InputPipeline::open_column(const plan::FromDataset& from, const InputSpec& spec,
+                                         const fs::path& root) {
+  data::Column& column = open_dataset(from, root).column(from.column);
   FLOW_CHECK(spec.shape.from(1) == column.row_shape() && (batch_ == 0 || batch_ == spec.shape[0]),
              "input {}", spec.name);
   batch_ = spec.shape[0];
   return column;
 }
 
+/// Prepares the inputs whose rows a train job mixes.
+void InputPipeline::open_mixes() {
+  if (!job_.train) return;
+  for (const plan::Input& input : job_.inputs) {
+    const auto* from = std::get_if<plan::FromDataset>(&input.source);
+    if (!from) continue;
+    const auto& mix = std::ranges::find(job_.datasets, from->dataset, &plan::Dataset::name)->mix;
+    if (!mix || std::ranges::count(mix->columns, from->column) == 0) continue;
+    const auto channel = std::ranges::find(channels_, input.tensor, &Channel::tensor);
+    if (channel->column)
+      channel->mixed = std::make_unique<MixedRows>(
+          *mix, *channel->column, draws_ + from->rows_name(), seed(),
+          from->column == mix->columns.front(), image_size(*mix, *from));
+  }
+}
+
+/// Returns the size of the images of the first column of `mix`, if it has images.
+std::optional<data::ImageSize> InputPipeline::image_size(const plan::Mix& mix,
+                                                         const plan::FromDataset& of) const {
+  for (const plan::Input& input : job_.inputs) {
+    const auto* from = std::get_if<plan::FromDataset>(&input.source);
+    if (!from || from->rows_name() != of.rows_name() || from->column != mix.columns.front())
+      continue;
+    const Shape& shape = job_[input.tensor].shape;
+    if (shape.rank() == 4) return data::ImageSize{shape[2], shape[3]};
+  }
+  return {};
+}
+
 void InputPipeline::agree_on_length() {
   if (!datasets_.empty()) {
-    const io::Dataset& first = *datasets_.front();
+    const data::Dataset& first = *datasets_.front();
     for (const auto& dataset : datasets_)
       if (dataset->rows() != first.rows())
         throw RequestError(
@@ -173,13 +239,14 @@ void InputPipeline::agree_on_length() {
                         first.rows(), dataset->name(), dataset->rows()),
             "use equal lengths: `rows: 0..7` on a column selects rows, `rows: [0..7, 0..3]` also "
             "repeats some");
-    step_index_ = StepIndex(first.rows(), batch_, job_.train);
+    order_.emplace(job_.run, *datasets_.front(), seed(), draws_, weights_dataset());
+    step_index_ = StepIndex(order_->rows(), batch_, job_.train);
     if (step_index_.steps_per_epoch() == 0)
       throw RequestError(fmt::format("{}: dataset `{}` has {} rows, fewer than a batch of {}",
                                      job_.where, first.name(), first.rows(), batch_),
                          "use a smaller batch, the leading extent of the input shapes");
     rows_.resize(static_cast<size_t>(batch_));
-    if (job_.run.shuffle) order_.resize(static_cast<size_t>(first.rows()));
+    attempts_.resize(rows_.size());
   }
   const Channel* sliced = nullptr;
   for (const Channel& channel : channels_) {
@@ -206,13 +273,15 @@ void InputPipeline::read_integers_once() {
   std::vector<std::byte> scratch;
   for (Channel& channel : channels_) {
     if (is_float(channel.spec.dtype)) continue;
-    const int64_t steps = channel.column             ? ceil_div(step_index_.rows(), batch_)
+    channel.checked_when_read = channel.column && channel.column->is_long();
+    if (channel.checked_when_read) continue;
+    const int64_t steps = channel.column             ? ceil_div(channel.column->rows(), batch_)
                           : channel.source->varies() ? channel.source->slices().value_or(0)
                                                      : 1;
     scratch.resize(channel.spec.bytes());
     for (int64_t step = 0; step < steps; ++step) {
       for (size_t i = 0; i < rows_.size(); ++i)
-        rows_[i] = std::min(step * batch_ + static_cast<int64_t>(i), step_index_.rows() - 1);
+        rows_[i] = std::min(step * batch_ + static_cast<int64_t>(i), datasets_.front()->rows() - 1);
       channel.source->fill({step, rows_}, scratch);
       check_range(channel, scratch, step);
     }
@@ -225,10 +294,12 @@ void InputPipeline::check_range(const Channel& channel, std::span<const std::byt
   const auto found = first_outside(*channel.range, channel.spec.dtype, values);
   if (!found) return;
   const Shape& shape = channel.spec.shape;
+  const size_t first = channel.checked_when_read ? first_row_of_part() : 0;
   const std::string place =
       channel.column
           ? "in " + channel.column->row_text(
-                        rows_[static_cast<size_t>(found->first / shape.elements(1, shape.rank()))])
+                        rows_[first +
+                              static_cast<size_t>(found->first / shape.elements(1, shape.rank()))])
           : fmt::format("at {} of step {}", shape.index_str(found->first), step);
   throw RunError(fmt::format("{}: input `{}` contains {} {}; expected {} to {}", channel.spec.where,
                              channel.spec.name, found->second, place, channel.range->first,
@@ -238,19 +309,16 @@ void InputPipeline::check_range(const Channel& channel, std::span<const std::byt
 
 /// Reads whole files of floats to find values that are not finite, because the effect of NaN on a
 /// layer may not be visible.
-void InputPipeline::look_for_nonfinite(const fs::path& root) {
-  for (const auto& dataset : datasets_) {
-    const auto planned = std::ranges::find(job_.datasets, dataset->name(), &plan::Dataset::name);
-    for (const plan::Column& column : planned->columns) {
-      io::ColumnReader& reader = dataset->column(column.name);
-      if (std::ranges::find(channels_, &reader, &Channel::column) == channels_.end()) continue;
-      const io::Nonfinite found = reader.nonfinite();
-      if (found.count == 0) continue;
-      remarks_.push_back(fmt::format(
-          "{}: column `{}` of dataset `{}`: {}", column.where, column.name, dataset->name(),
-          io::nonfinite_text(found.count, (root / column.path).lexically_normal(),
-                             fmt::format("in row {}", found.row))));
-    }
+void InputPipeline::look_for_nonfinite() {
+  for (const Channel& channel : channels_) {
+    if (!channel.column) continue;
+    const data::Nonfinite found = channel.column->nonfinite();
+    if (found.count == 0) continue;
+    const auto& from = std::get<plan::FromDataset>(
+        std::ranges::find(job_.inputs, channel.tensor, &plan::Input::tensor)->source);
+    remarks_.push_back(fmt::format("{}: column `{}` of dataset `{}`: {}", channel.column->where(),
+                                   from.column, from.rows_name(),
+                                   channel.column->nonfinite_text(found)));
   }
   note_nonfinite_sources();
 }
@@ -295,18 +363,12 @@ void InputPipeline::prime(Program& program, size_t slot) {
     if (!channel.source->varies()) channel.source->fill({}, program.input(channel.tensor, slot));
 }
 
-void InputPipeline::draw_order(int64_t epoch, int64_t* order) const {
-  const std::string name = draws_ + datasets_.front()->name() + "/shuffle";
-  draw_permutation({seed(), name, static_cast<uint32_t>(epoch)}, order, step_index_.rows());
-}
-
 int64_t InputPipeline::data_row(int64_t step, int64_t row) const {
   const Position position = step_index_.at(step);
   const int64_t at = position.row + std::min(row, position.rows - 1);
-  if (order_.empty()) return at;
-  std::vector<int64_t> order(order_.size());  // a copy: `order_` may be that of another epoch
-  draw_order(position.epoch, order.data());
-  return order[static_cast<size_t>(at)];
+  EpochOrder order = *order_;  // a copy, because the order is that of another epoch now
+  order.begin(position.epoch);
+  return order.row(at);
 }
 
 std::string InputPipeline::row_text(const std::string& input, int64_t step, int64_t row) const {
@@ -317,29 +379,33 @@ std::string InputPipeline::row_text(const std::string& input, int64_t step, int6
 }
 
 void InputPipeline::find_rows(const Position& position) {
-  if (!order_.empty() && ordered_epoch_ != position.epoch) {
-    draw_order(position.epoch, order_.data());
-    ordered_epoch_ = position.epoch;
-  }
+  order_->begin(position.epoch);
   for (int64_t i = 0; i < batch_; ++i) {
     // An incomplete batch repeats its last real row, so that no label is out of range.
-    const int64_t row = position.row + std::min(i, position.rows - 1);
-    rows_[static_cast<size_t>(i)] = order_.empty() ? row : order_[static_cast<size_t>(row)];
+    const int64_t at = position.row + std::min(i, position.rows - 1);
+    rows_[static_cast<size_t>(i)] = order_->row(at);
+    attempts_[static_cast<size_t>(i)] = order_->earlier_uses(at);
   }
 }
 
 bool InputPipeline::fill(Program& program, int64_t step, size_t slot,
                          const std::function<bool()>& give_up) {
   step += misread_.steps;
-  if (step_index_.has_rows()) find_rows(step_index_.at(step));
+  const Position position = step_index_.at(step);
+  if (step_index_.has_rows()) find_rows(position);
   const std::span<int64_t> kept = program.rows(slot);
   if (!kept.empty()) std::ranges::copy(rows_, kept.begin());
   for (Channel& channel : channels_) channel.source->open();
   for (Channel& channel : channels_) {
     if (!channel.source->varies() || (channel.column && !kept.empty())) continue;
     const std::span<std::byte> values = program.input(channel.tensor, slot);
-    if (!fill_in_step(channel, {step, rows_, &give_up}, values)) return false;
-    if (!channel.column && !channel.source->slices()) check_range(channel, values, step);
+    const Reading reading{step,      rows_,
+                          &give_up,  static_cast<uint32_t>(position.epoch),
+                          attempts_, batch_ > 0 ? position.row / batch_ : 0};
+    if (!fill_in_step(channel, reading, values)) return false;
+    const bool checked_before = channel.column || channel.source->slices();
+    if (!checked_before || channel.checked_when_read)
+      check_range(channel, channel.column ? part_of(values) : values, step);
   }
   return true;
 }
@@ -356,7 +422,7 @@ bool InputPipeline::fill_in_step(Channel& channel, const Reading& reading,
   };
   const std::function<bool()> give_up = std::ref(looks_around);
   try {
-    if (fill(channel, {reading.step, reading.rows, &give_up}, out)) return true;
+    if (fill(channel, {reading.step, {}, &give_up}, out)) return true;
   } catch (const StreamEnded& error) {
     throw RunError(error.what() + other_streams(channel), error.hint());
   }
@@ -401,11 +467,54 @@ std::string InputPipeline::other_streams(const Channel& channel) const {
 }
 
 bool InputPipeline::fill(Channel& channel, const Reading& reading, std::span<std::byte> out) const {
-  if (!channel.column || share_.ranks == 1) return channel.source->fill(reading, out);
-  const auto rank = static_cast<size_t>(share_.rank), ranks = static_cast<size_t>(share_.ranks);
-  const size_t rows = reading.rows.size() / ranks, bytes = out.size() / ranks;
-  return channel.source->fill({reading.step, reading.rows.subspan(rank * rows, rows)},
-                              out.subspan(rank * bytes, bytes));
+  if (!channel.column) return channel.source->fill(reading, out);
+  const size_t first = first_row_of_part();
+  const size_t rows = reading.rows.size() / static_cast<size_t>(share_.ranks);
+  if (channel.mixed) {
+    fill_mixed(channel, reading, first, rows, part_of(out));
+    return true;
+  }
+  Reading mine = reading;
+  mine.rows = reading.rows.subspan(first, rows);
+  mine.attempts = reading.attempts.subspan(first, rows);
+  return channel.source->fill(mine, part_of(out));
+}
+
+size_t InputPipeline::first_row_of_part() const {
+  return rows_.size() / static_cast<size_t>(share_.ranks) * static_cast<size_t>(share_.rank);
+}
+
+std::span<std::byte> InputPipeline::part_of(std::span<std::byte> batch) const {
+  const size_t bytes = batch.size() / static_cast<size_t>(share_.ranks);
+  return batch.subspan(bytes * static_cast<size_t>(share_.rank), bytes);
+}
+
+/// Fills rows [first, first + count) of a batch, of which each is mixed with the row after it.
+void InputPipeline::fill_mixed(Channel& channel, const Reading& reading, size_t first, size_t count,
+                               std::span<std::byte> out) const {
+  std::vector<int64_t>& rows = channel.mixed_rows;
+  std::vector<uint32_t>& attempts = channel.mixed_attempts;
+  rows.clear();
+  attempts.clear();
+  for (size_t i = first; i <= first + count; ++i) {
+    rows.push_back(reading.rows[i % reading.rows.size()]);
+    attempts.push_back(reading.attempts[i % reading.rows.size()]);
+  }
+  channel.mixed->fill({rows, reading.epoch, attempts}, reading.batch, channel.spec.dtype, out);
+}
+
+data::Learned InputPipeline::learned() const {
+  data::Learned learned;
+  for (const auto& dataset : datasets_)
+    learned.insert(dataset->learned().begin(), dataset->learned().end());
+  return learned;
+}
+
+data::Dataset* InputPipeline::weights_dataset() const {
+  if (!job_.run.sampling) return nullptr;
+  for (const auto& dataset : datasets_)
+    if (dataset->name() == job_.run.sampling->dataset) return dataset.get();
+  return nullptr;
 }
 
 }  // namespace flow::exec

@@ -13,36 +13,48 @@
 #include <vector>
 
 #include "runtime/base/file.h"
+#include "runtime/data/dataset.h"
+#include "runtime/data/decode_pool.h"
 #include "runtime/exec/core/backend.h"
 #include "runtime/exec/core/run_request.h"
+#include "runtime/exec/input/epoch_order.h"
+#include "runtime/exec/input/mixing.h"
 #include "runtime/exec/input/source.h"
-#include "runtime/io/dataset.h"
 #include "runtime/plan/json/records.h"
 #include "runtime/plan/model/plan.h"
 
 namespace flow::exec {
 
-/// A data file and the digest of its contents.
+/// The data files of a column or input, and the digest of their contents.
 struct DataFile {
-  fs::path path;
-  std::string digest;                    // a ContentDigest of the whole file
-  std::optional<plan::FileStamp> stamp;  // set if a change of the file must change the stamp
+  std::vector<fs::path> paths;
+  std::string digest;
+  std::optional<plan::FileStamp> stamp;  // set if a change of a file must change the stamp
+
+  /// Returns the path, or "PATH and 3 more files".
+  std::string path_text() const;
 };
 
 /// The data files by column ("digits.labels") or input. Names for called jobs begin with "JOB:".
 using DataFiles = std::map<std::string, DataFile>;
 
-/// Returns the files that the request's jobs read, by the same names. Streams and pipes are
-/// omitted.
-std::map<std::string, fs::path> data_paths(const RunRequest& request);
+/// The paths of the data files, by the same names.
+using DataPaths = std::map<std::string, std::vector<fs::path>>;
 
-/// Hashes the data files. A file whose stamp is in `known` is not read, because its contents have
+/// Returns the files that the request's jobs read. Streams and pipes are omitted.
+DataPaths data_paths(const RunRequest& request);
+
+/// Returns the digest of the files of a column or input.
+std::string digest_of_files(const std::vector<fs::path>& paths);
+
+/// Hashes the data files. Files whose stamp is in `known` are not read, because their contents have
 /// not changed. Throws RunError if a file cannot be read.
 DataFiles hash_data(const RunRequest& request, const DataFiles& known);
 
-/// Returns the size, inode and times of a file. Returns nothing if the file changed within the last
-/// two seconds, because the next change might leave the same times.
-std::optional<plan::FileStamp> stamp_of(const fs::path& path);
+/// Returns the size, inode and times of a file. For several files: the sum of the sizes, a hash of
+/// the inodes, and the latest times. Returns nothing if a file changed within the last two seconds,
+/// because the next change might leave the same times.
+std::optional<plan::FileStamp> stamp_of(const std::vector<fs::path>& paths);
 
 /// Returns a text that identifies a file. Processes that get the same text read the same file,
 /// regardless of paths, mounts and containers: it contains the host, its boot, the device, the
@@ -65,16 +77,23 @@ class InputPipeline {
  public:
   /// Opens all sources. `given` contains the names and texts of `--input` flags. Throws
   /// RequestError if a source does not fit the job, RunError if data are missing or damaged; both
-  /// name the place. `draws` is a prefix for the names of random draws.
+  /// name the place. `draws` is a prefix for the names of random draws. `learned` are the values
+  /// that columns take from a checkpoint or from another job; a train job learns those that are
+  /// missing.
   InputPipeline(const plan::Job& job, const fs::path& root,
                 const std::vector<std::pair<std::string, std::string>>& given,
-                std::string draws = "", BatchShare share = {}, Misreading misread = {});
+                std::string draws = "", BatchShare share = {}, Misreading misread = {},
+                const data::Learned& learned = {});
 
   const StepIndex& step_index() const { return step_index_; }
   /// The number of steps until a sliced array ends, if there is one.
   std::optional<int64_t> slices() const { return slices_; }
-  /// A line for each column or file that contains NaN or infinity, with the file, the number of
-  /// these values, and the first row.
+  /// The datasets that the job reads.
+  const std::vector<std::unique_ptr<data::Dataset>>& datasets() const { return datasets_; }
+  /// The values that columns learned or took over.
+  data::Learned learned() const;
+  /// Lines about the data: bad rows that are left out, and for each column or file that contains
+  /// NaN or infinity, the file, the number of these values, and the first row.
   const std::vector<std::string>& remarks() const { return remarks_; }
   /// Returns new remarks about streams, which are found as the streams are read. Called from one
   /// thread after the start.
@@ -102,17 +121,31 @@ class InputPipeline {
     plan::TensorId tensor;
     InputSpec spec;
     std::unique_ptr<Source> source;
-    io::ColumnReader* column = nullptr;                     // set for a column of a dataset
+    data::Column* column = nullptr;                         // set for a column of a dataset
     std::optional<std::pair<int64_t, int64_t>> range = {};  // set if its values are checked
+    bool checked_when_read = false;                         // its values are not checked at once
     bool noted = false;                                     // a remark was made
+    std::unique_ptr<MixedRows> mixed = {};                  // set if rows of the batch are mixed
+    std::vector<int64_t> mixed_rows = {};                   // the rows that are mixed
+    std::vector<uint32_t> mixed_attempts = {};
   };
   void add(const plan::Input& input, const plan::InputSource& source, const std::string& where,
            const fs::path& root);
-  io::ColumnReader& open_column(const plan::FromDataset& from, const InputSpec& spec,
-                                const fs::path& root);
-  io::Dataset& open_dataset(std::string_view name, const fs::path& root);
+  data::Column& open_column(const plan::FromDataset& from, const InputSpec& spec,
+                            const fs::path& root);
+  data::Dataset& open_dataset(const plan::FromDataset& from, const fs::path& root);
+  data::ReadOptions read_options(const plan::Dataset& dataset);
+  /// The rows of each batch that this rank reads.
+  size_t first_row_of_part() const;
+  std::span<std::byte> part_of(std::span<std::byte> batch) const;
+  void open_mixes();
+  std::optional<data::ImageSize> image_size(const plan::Mix& mix,
+                                            const plan::FromDataset& of) const;
+  data::Dataset* weights_dataset() const;
   void agree_on_length();
   bool fill(Channel& channel, const Reading& reading, std::span<std::byte> out) const;
+  void fill_mixed(Channel& channel, const Reading& reading, size_t first, size_t count,
+                  std::span<std::byte> out) const;
   bool fill_in_step(Channel& channel, const Reading& reading, std::span<std::byte> out) const;
   void require_writers(const Channel& waiting) const;
   void require_end_of_all(const Channel& ended, int64_t step) const;
@@ -120,10 +153,9 @@ class InputPipeline {
   void read_integers_once();
   /// Throws RunError if a value is outside the channel's range. `step` is the step of the values.
   void check_range(const Channel& channel, std::span<const std::byte> values, int64_t step) const;
-  void look_for_nonfinite(const fs::path& root);
+  void look_for_nonfinite();
   void note_nonfinite_sources();
   void find_rows(const Position& position);
-  void draw_order(int64_t epoch, int64_t* order) const;
   int64_t data_row(int64_t step, int64_t row) const;
   uint64_t seed() const { return job_.seed + misread_.seed; }
 
@@ -131,15 +163,17 @@ class InputPipeline {
   const std::string draws_;
   const BatchShare share_;
   const Misreading misread_;
-  std::vector<std::unique_ptr<io::Dataset>> datasets_;  // in the order of use
+  const data::Learned given_learned_;
+  std::unique_ptr<data::DecodePool> pool_;  // decodes images; null if no column needs it
+  std::vector<std::unique_ptr<data::Dataset>> datasets_;  // in the order of use
   std::vector<Channel> channels_;
   StepIndex step_index_;
   int64_t batch_ = 0;  // 0 if no dataset is read
   std::optional<int64_t> slices_;
   std::vector<std::string> remarks_;
-  std::vector<int64_t> order_;  // the row order of a shuffled epoch
-  int64_t ordered_epoch_ = -1;
-  std::vector<int64_t> rows_;  // the rows of the batch that is being filled
+  std::optional<EpochOrder> order_;  // set if a dataset is read
+  std::vector<int64_t> rows_;        // the rows of the batch that is being filled
+  std::vector<uint32_t> attempts_;   // their numbers of earlier uses in the epoch
 };
 
 }  // namespace flow::exec

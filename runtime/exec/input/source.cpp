@@ -15,9 +15,9 @@
 
 #include "runtime/base/philox.h"
 #include "runtime/base/text.h"
+#include "runtime/data/column.h"
 #include "runtime/exec/core/state.h"
 #include "runtime/io/convert.h"
-#include "runtime/io/dataset.h"
 #include "runtime/io/npy.h"
 #include "runtime/plan/model/generators.h"
 
@@ -115,7 +115,7 @@ class FixedSource : public Source {
 
 class SlicedArray : public Source {
  public:
-  SlicedArray(std::unique_ptr<io::ColumnReader> reader, DType dtype, fs::path path)
+  SlicedArray(std::unique_ptr<data::Column> reader, DType dtype, fs::path path)
       : reader_(std::move(reader)), dtype_(dtype), path_(std::move(path)) {}
   bool fill(const Reading& reading, std::span<std::byte> out) override {
     // A job that is called repeatedly starts again at the end of the array.
@@ -125,13 +125,13 @@ class SlicedArray : public Source {
   }
   std::optional<int64_t> slices() const override { return reader_->rows(); }
   std::string nonfinite() override {
-    const io::Nonfinite found = reader_->nonfinite();
+    const data::Nonfinite found = reader_->nonfinite();
     if (found.count == 0) return {};
     return io::nonfinite_text(found.count, path_, fmt::format("in row {}", found.row));
   }
 
  private:
-  std::unique_ptr<io::ColumnReader> reader_;
+  std::unique_ptr<data::Column> reader_;
   DType dtype_;
   fs::path path_;
 };
@@ -154,14 +154,14 @@ Shape shape_of_file(const fs::path& path, const InputSpec& input) {
 }
 
 /// Opens a column whose rows are the slices of the array.
-std::unique_ptr<io::ColumnReader> open_slices(const fs::path& path, const InputSpec& input) {
+std::unique_ptr<data::Column> open_slices(const fs::path& path, const InputSpec& input) {
   plan::Column column;
   column.name = input.name;
-  column.format = "npy";
-  column.path = path.string();
+  column.source = plan::SourceKind::kNpy;
+  column.files = {path.string()};
   column.row_shape = input.shape;
   column.where = input.where;
-  return io::ColumnReader::open(column, {});
+  return data::Column::open(column, {});
 }
 
 }  // namespace

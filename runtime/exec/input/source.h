@@ -83,6 +83,9 @@ struct Reading {
   int64_t step = 0;
   std::span<const int64_t> rows = {};  // rows of the datasets, one for each row of the batch
   const std::function<bool()>* give_up = nullptr;  // returns true if the run no longer waits
+  uint32_t epoch = 0;
+  std::span<const uint32_t> attempts = {};  // earlier uses of the rows in the epoch
+  int64_t batch = 0;                        // the index of the batch in the epoch
 };
 
 /// The progress of a stream.

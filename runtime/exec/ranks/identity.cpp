@@ -131,16 +131,16 @@ std::set<size_t> readers_of(const std::vector<ListedFiles>& files, const std::st
 }
 
 /// Returns the digests of the files that this rank must hash, by name.
-std::string hash_files(const std::vector<ListedFiles>& files, size_t rank,
-                       const std::map<std::string, fs::path>& paths, const DataFiles& known) {
-  std::map<fs::path, std::string> done;  // several columns may be in the same file
+std::string hash_files(const std::vector<ListedFiles>& files, size_t rank, const DataPaths& data,
+                       const DataFiles& known) {
+  std::map<std::vector<fs::path>, std::string> done;  // several columns may be in the same files
   Json digests = Json::object();
-  for (const auto& [name, path] : paths) {
+  for (const auto& [name, paths] : data) {
     if (!readers_of(files, name).contains(rank)) continue;
-    std::string& digest = done[path];
+    std::string& digest = done[paths];
     const auto before = known.find(name);
     if (digest.empty())
-      digest = before != known.end() ? before->second.digest : digest_of_file(path);
+      digest = before != known.end() ? before->second.digest : digest_of_files(paths);
     digests[name] = digest;
   }
   return digests.dump();
@@ -148,8 +148,7 @@ std::string hash_files(const std::vector<ListedFiles>& files, size_t rank,
 
 /// Returns the digests of all ranks, on every rank. All ranks call it.
 std::vector<Json> join_digests(const Ranks& ranks, const std::vector<ListedFiles>& files,
-                               const std::map<std::string, fs::path>& paths,
-                               const DataFiles& known) {
+                               const DataPaths& paths, const DataFiles& known) {
   std::exception_ptr error;
   std::string mine;
   try {
@@ -244,8 +243,11 @@ int threads_here(std::span<const RankIdentity> ranks, int rank, int usable_cores
 std::string describe_data(const std::string& device, const RunRequest& request,
                           const StepIndex& step_index) {
   ListedFiles files;
-  for (const auto& [name, path] : data_paths(request))
-    files[name] = {file_identity(path), path.string()};
+  for (const auto& [name, paths] : data_paths(request)) {
+    std::string identity;
+    for (const fs::path& path : paths) identity += file_identity(path);
+    files[name] = {identity, DataFile{paths, {}, {}}.path_text()};
+  }
   return Json{{"device", device_model(device)},
               {"rows", step_index.has_rows() ? step_index.rows() : 0},
               {"data", files}}

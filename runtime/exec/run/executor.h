@@ -70,11 +70,11 @@ constexpr size_t kThreads = 3;
 
 /// A job with its data and its program: the job of a run, or a job that it calls.
 struct PreparedJob {
-  /// Opens the data. `given` contains the `--input` flags for this job. `draws` is passed to
-  /// InputPipeline.
+  /// Opens the data. `given` contains the `--input` flags for this job. `learned` and `draws` are
+  /// passed to InputPipeline.
   PreparedJob(const plan::Job& planned, const RunRequest& request,
-              const std::vector<std::pair<std::string, std::string>>& given, std::string draws = "",
-              Misreading misread = {});
+              const std::vector<std::pair<std::string, std::string>>& given,
+              const data::Learned& learned, std::string draws = "", Misreading misread = {});
 
   const plan::Job& job;      // the job as prepared; its batch may be divided into shards
   plan::UnshardedJob whole;  // describes the whole batch, for everything except the program

@@ -150,11 +150,12 @@ BatchShare share_of(const RunRequest& request, const plan::Job& job) {
 
 PreparedJob::PreparedJob(const plan::Job& planned, const RunRequest& request,
                          const std::vector<std::pair<std::string, std::string>>& given,
-                         std::string draws, Misreading misread)
+                         const data::Learned& learned, std::string draws, Misreading misread)
     : job(planned),
       whole(planned),
       input_pipeline(std::make_unique<InputPipeline>(*whole, request.root, given, std::move(draws),
-                                                     share_of(request, planned), misread)) {}
+                                                     share_of(request, planned), misread,
+                                                     learned)) {}
 
 SinkOptions sink_options(const RunRequest& request, const plan::Job& job, const fs::path& directory,
                          int64_t first, MetricsLog* metrics, TensorBoard* tensorboard) {
@@ -269,9 +270,23 @@ void prepare_program(Backend& backend, const RunRequest& request, PreparedJob& p
                            std::move(program));
 }
 
+namespace {
+
+/// Adds the values of columns that `known` lacks.
+data::Learned joined(data::Learned known, data::Learned learned) {
+  known.merge(learned);
+  return known;
+}
+
+}  // namespace
+
 PreparedRun::PreparedRun(const RunRequest& request)
-    : PreparedJob(request.job, request, inputs_of(request), "", request.misread),
-      called(request, input_pipeline->step_index()) {}
+    : PreparedRun(request, learned_before(request)) {}
+
+PreparedRun::PreparedRun(const RunRequest& request, data::Learned known)
+    : PreparedJob(request.job, request, inputs_of(request), known, "", request.misread),
+      learned(joined(std::move(known), input_pipeline->learned())),
+      called(request, input_pipeline->step_index(), learned) {}
 
 void PreparedRun::capture() {
   start.state.capture(job, *program);
@@ -361,6 +376,7 @@ PreparedRun prepare_to_lead(Backend& backend, const RunRequest& request) {
   run.start = request.resume ? start_resumed(request, drawn.get(), run)
                              : start_new(request, std::move(drawn));
   run.end = end_of_capture(request, run.start.first, std::max(run.start.first, planned_end));
+  run.start.state.set_learned(run.learned);
   prepare_programs(backend, request, run);
   if (request.fingerprints)
     require_room(*request.fingerprints, run.program->fingerprinted().size());

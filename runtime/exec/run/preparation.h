@@ -50,12 +50,21 @@ struct PreparedRun : PreparedJob {
   Start start = {};
   int64_t end = 0;                    // the global step at which the run is complete
   std::optional<fs::path> save = {};  // the path of the final copy
+  data::Learned learned;              // the values of columns of all jobs
   SubJobRuns called;  // their programs use the program's variables, and they refer to its data
 
   /// Copies the variables of all jobs into the state. Allocates nothing. If there are several
   /// ranks, all of them call it, and rank 0 receives the variables.
   void capture();
+
+ private:
+  PreparedRun(const RunRequest& request, data::Learned known);
 };
+
+/// Returns what columns learned in the run that is resumed, or in the runs whose variables are
+/// loaded. Empty if no job of the request has columns that learn. Throws RequestError if the file
+/// of a checkpoint is damaged.
+data::Learned learned_before(const RunRequest& request);
 
 /// Returns the start of a resumed run, at its newest checkpoint; the jobs that it calls continue
 /// there, too. Throws RequestError if the checkpoint is missing, or belongs to another job, other

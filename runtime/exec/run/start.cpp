@@ -13,6 +13,7 @@
 #include "runtime/base/error.h"
 #include "runtime/base/host_device.h"
 #include "runtime/base/text.h"
+#include "runtime/data/learning.h"
 #include "runtime/exec/checkpoint/checkpoint.h"
 #include "runtime/exec/core/run_files.h"
 #include "runtime/exec/core/state.h"
@@ -48,18 +49,37 @@ void require_values(const RunRequest& request) {
                        "add --load CHECKPOINT or --load RUN; --load none initializes them");
 }
 
-/// Loads what the request names, and repeats this if another run replaced the checkpoint meanwhile.
-Loaded load_unreplaced(const RunRequest& request, State& state) {
+/// Reads what `open` opens, and repeats this if another run replaced the checkpoint meanwhile.
+auto read_unreplaced(const auto& open, const auto& read) {
   constexpr int kMostTimes = 10;
   for (int i = 1;; ++i) {
-    const auto stored = open_by_rules(loaded_from(request), request.ema, request.job,
-                                      wanted_variables(jobs_of(request)), request.load_partial);
+    const auto stored = open();
     try {
-      return load(*stored, request.job, state, request.load_partial);
+      return read(*stored);
     } catch (const RunError&) {
       if (i == kMostTimes || !stored->is_replaced()) throw;
     }
   }
+}
+
+/// Loads what the request names.
+Loaded load_unreplaced(const RunRequest& request, State& state) {
+  const auto open = [&] {
+    return open_by_rules(loaded_from(request), request.ema, request.job,
+                         wanted_variables(jobs_of(request)), request.load_partial);
+  };
+  return read_unreplaced(open, [&](const StoredVariables& stored) {
+    return load(stored, request.job, state, request.load_partial);
+  });
+}
+
+bool learns_columns(const RunRequest& request) {
+  const auto learns = [](const plan::Dataset& dataset) {
+    return std::ranges::any_of(dataset.columns, data::needs_learning);
+  };
+  return std::ranges::any_of(jobs_of(request), [&](const plan::Job* job) {
+    return std::ranges::any_of(job->datasets, learns);
+  });
 }
 
 /// Returns a list of names such as "`a`, `b` and 7 more".
@@ -150,6 +170,22 @@ std::optional<io::RecordedFiles> recorded_files(const Checkpoint& checkpoint,
 
 }  // namespace
 
+data::Learned learned_before(const RunRequest& request) {
+  if (!learns_columns(request)) return {};
+  if (request.resume) return open_newest(request).learned();
+  const std::vector<LoadedPath> paths = loaded_from(request);
+  if (paths.empty()) return {};
+  const auto open = [&] { return open_joined(paths, false); };
+  data::Learned learned =
+      read_unreplaced(open, [](const StoredVariables& stored) { return stored.learned(); });
+  if (request.say && !learned.empty()) {
+    std::vector<std::string> names;
+    for (const auto& [name, column] : learned) names.push_back("`" + name + "`");
+    request.say("learned values come from the loaded checkpoint: " + join(names, ", "));
+  }
+  return learned;
+}
+
 std::vector<LoadedPath> loaded_from(const RunRequest& request) {
   return loaded_paths(request.job, request.root, request.load);
 }
@@ -161,7 +197,7 @@ std::vector<fs::path> paths_read(const RunRequest& request) {
   for (const plan::Job* job : jobs_of(request)) {
     for (const plan::Dataset& dataset : job->datasets)
       for (const plan::Column& column : dataset.columns)
-        paths.push_back(request.root / column.path);
+        for (const std::string& file : column.files) paths.push_back(request.root / file);
     for (const plan::Input& input : job->inputs)
       if (const auto* npy = std::get_if<plan::FromNpy>(&input.source))
         paths.push_back(request.root / npy->path);

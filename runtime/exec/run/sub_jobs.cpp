@@ -32,6 +32,9 @@ plan::Job called(const plan::Job& job, const plan::SubJob& also, const plan::Job
     }
   made.run = {};
   made.run.shuffle = job.run.shuffle;
+  made.run.shuffle_buffer = job.run.shuffle_buffer;
+  made.run.sampling = job.run.sampling;
+  made.run.data_threads = job.run.data_threads;
   if (job.train) made.run.steps = job.run.steps.value_or(1);
   for (plan::Step& step : made.steps)
     if (step.attributes.has("consumer"))
@@ -55,14 +58,14 @@ std::vector<std::pair<std::string, std::string>> inputs_of(const plan::Job& job,
 }  // namespace
 
 SubJobRun::SubJobRun(const RunRequest& request, const plan::SubJob& also, const plan::Job& job,
-                     int64_t number)
+                     int64_t number, const data::Learned& learned)
     : request_(request),
       also_(also),
       planned_(job),
       number_(number),
       ranks_(job.sharding ? request.ranks : nullptr),
       job_(called(job, also, request.job)),
-      prepared_(job_, request, inputs_of(job, request), job.name + ":") {
+      prepared_(job_, request, inputs_of(job, request), learned, job.name + ":") {
   prepared_.deliveries = list_deliveries(*prepared_.whole, prepared_.input_pipeline->step_index(),
                                          followed_keys(request.job, planned_));
   if (prepared_.input_pipeline->is_seen_reading())
@@ -187,7 +190,8 @@ void SubJobRun::say_what_is_awaited(int64_t steps) {
                            steps_a_call_));
 }
 
-SubJobRuns::SubJobRuns(const RunRequest& request, const StepIndex& step_index)
+SubJobRuns::SubJobRuns(const RunRequest& request, const StepIndex& step_index,
+                       data::Learned& learned)
     : main_(request.job), step_index_(step_index) {
   const auto jobs = plan::sub_jobs_of(request.plan, request.job);
   for (size_t i = 0; i < jobs.size(); ++i) {
@@ -199,7 +203,8 @@ SubJobRuns::SubJobRuns(const RunRequest& request, const StepIndex& step_index)
                       also.job, request.job.name),
           "use `steps` instead");
     jobs_.push_back(
-        std::make_unique<SubJobRun>(request, also, *jobs[i], static_cast<int64_t>(i) + 1));
+        std::make_unique<SubJobRun>(request, also, *jobs[i], static_cast<int64_t>(i) + 1, learned));
+    learned.merge(jobs_.back()->prepared().input_pipeline->learned());
   }
 }
 

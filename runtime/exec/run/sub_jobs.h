@@ -44,10 +44,10 @@ struct CallSite {
 class SubJobRun {
  public:
   /// Opens everything that the job reads, as prepare_run does; writes no files. `number` is the
-  /// position, from 1, in the list of jobs that the main job calls. `request` is that of the run
-  /// and must outlive this object.
+  /// position, from 1, in the list of jobs that the main job calls. `learned` are the values of
+  /// columns that are known so far. `request` is that of the run and must outlive this object.
   SubJobRun(const RunRequest& request, const plan::SubJob& also, const plan::Job& job,
-            int64_t number);
+            int64_t number, const data::Learned& learned);
   /// Makes the program, which shares variables with other programs. The variables that only this
   /// job has are set from `state`.
   void prepare(Backend& backend, const std::vector<VariableSource>& variable_sources,
@@ -126,7 +126,9 @@ class SubJobRun {
 /// whose shards the ranks share.
 class SubJobRuns {
  public:
-  SubJobRuns(const RunRequest& request, const StepIndex& step_index);
+  /// `learned` are the values of columns that the main job learned or took over; those that a
+  /// called job learns are added.
+  SubJobRuns(const RunRequest& request, const StepIndex& step_index, data::Learned& learned);
   /// Returns the job with this number.
   SubJobRun& numbered(int64_t number) const;
   /// Makes the programs, which share the variables of `main`.

@@ -11,6 +11,7 @@
 
 #include "runtime/base/array.h"
 #include "runtime/base/file.h"
+#include "runtime/data/learned.h"
 #include "runtime/io/npz.h"
 #include "runtime/io/safetensors.h"
 
@@ -36,6 +37,9 @@ class StoredVariables {
   /// Reads a variable. Throws RunError naming the file if it is damaged. REQUIRES: `name` is one of
   /// items().
   virtual Array read(const std::string& name) const = 0;
+  /// Returns what columns of datasets learned in the run that stored the variables. Throws
+  /// RequestError if the file is damaged.
+  virtual data::Learned learned() const { return {}; }
   /// Returns true if the path now contains something else, or nothing.
   virtual bool is_replaced() const { return false; }
   /// Returns true if a run of flow chose the names, so that rules for names do not apply.

@@ -410,6 +410,7 @@ void fields(auto& text, Is<CheckpointRecord> auto& record) {
   text("epoch", record.epoch);
   text.given("inputs", record.inputs);
   text("job", record.job);
+  text.given("learned", record.learned);
   text.given("metrics_rows", record.metrics_rows);
   text("plan_hash", record.plan_hash);
   text("resume_hash", record.resume_hash);

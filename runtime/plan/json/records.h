@@ -108,6 +108,9 @@ struct CheckpointRecord {
   std::optional<DecisionRecords> decisions;
   /// The number of lines of metrics.jsonl. Nothing in an older version of the record.
   std::optional<int64_t> metrics_rows;
+  /// The checksum of data.json, which keeps what columns of datasets learned. Nothing if there is
+  /// no such file.
+  std::optional<std::string> learned;
   std::map<std::string, std::string> checksums;  // "lenet/conv1/weight.npy" -> 16 hex digits
   int version = 1;                               // the version of the file format
   std::optional<std::string> checksum = {};      // see json.h; nothing in an older version

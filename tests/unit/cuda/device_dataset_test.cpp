@@ -23,14 +23,14 @@ plan::Column column(const FreshDirectory& folder, const std::string& name) {
   io::write_npy(folder / name, array.view());
   plan::Column column;
   column.name = name;
-  column.format = "npy";
-  column.path = name;
+  column.source = plan::SourceKind::kNpy;
+  column.files = {name};
   column.row_shape = {2, 3};
   return column;
 }
 
 /// The input as calls find it that take `rows` of the column.
-std::vector<std::byte> taken(io::ColumnReader& column, DType dtype,
+std::vector<std::byte> taken(data::Column& column, DType dtype,
                              const std::vector<int64_t>& rows, int64_t* kept_bytes) {
   JobBuilder b;
   const auto x = b.input("x", {kBatch, 2, 3}, dtype);
@@ -63,7 +63,7 @@ TEST_CASE("rows taken on the device have the bits of rows read on the host", "[c
   }
   if (GENERATE(false, true)) of.rows = {{4, kDatasetRows}, {0, 4}};  // all, in another order
   CAPTURE(name_of(dtype), of.rows.size());
-  const auto reader = io::ColumnReader::open(of, folder.path());
+  const auto reader = data::Column::open(of, folder.path());
   const std::vector<int64_t> rows = {10, 0, 3, 3};
   int64_t kept = 0;
   const std::vector<std::byte> device = taken(*reader, dtype, rows, &kept);
@@ -79,7 +79,7 @@ TEST_CASE("rows taken on the device have the bits of rows read on the host", "[c
 
 TEST_CASE("columns that take more than half of what is left are not kept", "[cuda]") {
   const FreshDirectory folder;
-  const auto reader = io::ColumnReader::open(column<double>(folder, "f64.npy"), folder.path());
+  const auto reader = data::Column::open(column<double>(folder, "f64.npy"), folder.path());
   JobBuilder b;
   const auto x = b.input("x", {kBatch, 2, 3}, DType::kFloat64);
   const plan::Job job = b.build();

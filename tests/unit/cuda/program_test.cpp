@@ -47,13 +47,13 @@ struct SmallJob {
 };
 
 /// A column of int32 zeros, in a file of `folder`.
-std::unique_ptr<io::ColumnReader> zeros_of(const FreshDirectory& folder, const Shape& shape) {
+std::unique_ptr<data::Column> zeros_of(const FreshDirectory& folder, const Shape& shape) {
   io::write_npy(folder / "zeros.npy", Array(DType::kInt32, shape).view());
   plan::Column column;
   column.name = "labels";
-  column.format = "npy";
-  column.path = "zeros.npy";
-  return io::ColumnReader::open(column, folder.path());
+  column.source = plan::SourceKind::kNpy;
+  column.files = {"zeros.npy"};
+  return data::Column::open(column, folder.path());
 }
 
 std::string refusal(FakeGpu& gpu, const plan::Job& job, const exec::PrepareOptions& options = {}) {

@@ -155,10 +155,10 @@ TEST_CASE("each shard takes its rows of a dataset that stays on the device", "[c
   io::write_npy(folder / "x.npy", rows.view());
   plan::Column column;
   column.name = "x";
-  column.format = "npy";
-  column.path = "x.npy";
+  column.source = plan::SourceKind::kNpy;
+  column.files = {"x.npy"};
   column.row_shape = {3};
-  const auto reader = io::ColumnReader::open(column, folder.path());
+  const auto reader = data::Column::open(column, folder.path());
   const plan::Job job = delivering(4);
   const TensorId x = tensor(job, "x"), split = tensor(job, "split"), sum = tensor(job, "sum");
   FakeGpu gpu;

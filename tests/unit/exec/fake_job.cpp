@@ -157,8 +157,8 @@ plan::Tensor tensor(const std::string& name, Shape shape, plan::Role role, int b
 plan::Dataset dataset() {
   plan::Column column;
   column.name = "x";
-  column.format = "npy";
-  column.path = "x.npy";
+  column.source = plan::SourceKind::kNpy;
+  column.files = {"x.npy"};
   column.row_shape = {2};
   column.where = "job.yaml:3:5";
   return {"d", {column}, "job.yaml:2:3"};

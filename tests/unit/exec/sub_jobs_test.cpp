@@ -122,7 +122,7 @@ TEST_CASE("a run is not resumed when the data of a job that it calls have anothe
   const Folder folder;
   write_rows(folder / "rows.npy", 6);
   plan::Job eval = validation();
-  eval.datasets[0].columns[0].path = "rows.npy";
+  eval.datasets[0].columns[0].files = {"rows.npy"};
   TestRun begun(training("eval"), folder.path(), "out", eval);
   begun.request.steps = 4;
   begun.run();

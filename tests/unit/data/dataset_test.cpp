@@ -1,5 +1,5 @@
 // Columns of idx and .npy files: what is read, how it is converted, what is refused.
-#include "runtime/io/dataset.h"
+#include "runtime/data/dataset.h"
 
 #include <catch2/catch.hpp>
 #include <cmath>
@@ -10,7 +10,7 @@
 #include "runtime/io/npy.h"
 #include "tests/support/fresh_directory.h"
 
-namespace flow::io {
+namespace flow::data {
 namespace {
 
 std::string idx(const Shape& shape, const std::string& data, char type = 8) {
@@ -51,15 +51,15 @@ std::string gzip(const std::string& text) {
 plan::Column column(const std::string& path, Shape row_shape) {
   plan::Column column;
   column.name = "x";
-  column.format = path.ends_with(".npy") ? "npy" : "idx";
-  column.path = path;
+  column.source = path.ends_with(".npy") ? plan::SourceKind::kNpy : plan::SourceKind::kIdx;
+  column.files = {path};
   column.row_shape = std::move(row_shape);
   column.where = "job.yaml:4:12";
   return column;
 }
 
 template <typename T>
-std::vector<T> read(ColumnReader& reader, const std::vector<int64_t>& rows) {
+std::vector<T> read(Column& reader, const std::vector<int64_t>& rows) {
   std::vector<T> out(rows.size() * static_cast<size_t>(reader.row_shape().elements()));
   reader.read(rows, DTypeOf<T>::value, std::as_writable_bytes(std::span(out)));
   return out;
@@ -69,8 +69,8 @@ struct Folder : FreshDirectory {
   void write(const std::string& name, const std::string& content) const {
     write_text_atomically(*this / name, content);
   }
-  std::unique_ptr<ColumnReader> open(const plan::Column& of) const {
-    return ColumnReader::open(of, path());
+  std::unique_ptr<Column> open(const plan::Column& of) const {
+    return Column::open(of, path());
   }
   /// The message with which a column of these bytes is refused.
   std::string refusal(const std::string& content, Shape row_shape = {2, 2}) const {
@@ -358,4 +358,4 @@ TEST_CASE("a file that is not there is named with the job-file line", "[io]") {
 }
 
 }  // namespace
-}  // namespace flow::io
+}  // namespace flow::data

@@ -1,13 +1,13 @@
 // Threads that take the next index under a lock: an index is the work of an image, which is long
 // compared with the lock.
-#include "runtime/data/thread_pool.h"
+#include "runtime/data/decode_pool.h"
 
 #include <system_error>
 #include <utility>
 
 namespace flow::data {
 
-ThreadPool::ThreadPool(int threads) {
+DecodePool::DecodePool(int threads) {
   for (int i = 1; i < threads; ++i) {
     try {
       threads_.emplace_back([this, i] { serve(i); });
@@ -17,7 +17,7 @@ ThreadPool::ThreadPool(int threads) {
   }
 }
 
-ThreadPool::~ThreadPool() {
+DecodePool::~DecodePool() {
   {
     const std::scoped_lock lock(mutex_);
     stops_ = true;
@@ -26,7 +26,7 @@ ThreadPool::~ThreadPool() {
   for (std::thread& thread : threads_) thread.join();
 }
 
-void ThreadPool::serve(int thread) {
+void DecodePool::serve(int thread) {
   uint64_t seen = 0;
   while (true) {
     {
@@ -41,7 +41,7 @@ void ThreadPool::serve(int thread) {
   }
 }
 
-void ThreadPool::run(int thread) {
+void DecodePool::run(int thread) {
   while (true) {
     int64_t i = 0;
     {
@@ -62,7 +62,7 @@ void ThreadPool::run(int thread) {
   }
 }
 
-void ThreadPool::for_each(int64_t n, const std::function<void(int64_t, int)>& work) {
+void DecodePool::for_each(int64_t n, const std::function<void(int64_t, int)>& work) {
   {
     const std::scoped_lock lock(mutex_);
     work_ = &work;

@@ -12,14 +12,14 @@
 namespace flow::data {
 
 /// A fixed number of threads, one of which is the caller's.
-class ThreadPool {
+class DecodePool {
  public:
   /// `threads` includes the caller. If the system creates fewer threads, the pool is smaller.
   /// REQUIRES: threads > 0.
-  explicit ThreadPool(int threads);
-  ~ThreadPool();
-  ThreadPool(const ThreadPool&) = delete;
-  ThreadPool& operator=(const ThreadPool&) = delete;
+  explicit DecodePool(int threads);
+  ~DecodePool();
+  DecodePool(const DecodePool&) = delete;
+  DecodePool& operator=(const DecodePool&) = delete;
 
   int size() const { return static_cast<int>(threads_.size()) + 1; }
   /// Calls work(i, thread) for each i in [0, n), where `thread` is in [0, size()). Returns when all
