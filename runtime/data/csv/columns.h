@@ -31,6 +31,10 @@ class ColumnBuilder {
   /// Makes room for rows, whose new cells are 0 or empty.
   void resize(size_t rows);
   void store(size_t row, size_t position, const CsvCell& cell);
+  /// REQUIRES: the type is kNumber.
+  void store_number(size_t row, size_t position, double value) {
+    column_.numbers[row * static_cast<size_t>(column_.width) + position] = value;
+  }
   void store_missing(size_t row, size_t position);
   /// Returns the column with this number of rows.
   CsvColumn take(size_t rows);

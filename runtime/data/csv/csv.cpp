@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <bit>
 #include <optional>
 #include <utility>
 
@@ -39,6 +40,20 @@ std::vector<CellParser> parsers_of(const CsvSource& source) {
   return parsers;
 }
 
+/// A field that becomes one number and nothing else. Other fields have no column.
+struct NumberField {
+  ColumnBuilder* column = nullptr;
+  size_t position = 0;
+};
+
+/// Returns true if no character of a plain number ends or quotes a field.
+bool separates_plain_numbers(const CsvDialect& dialect) {
+  const std::string characters = std::string("0123456789-") + dialect.decimal;
+  return std::endian::native == std::endian::little &&
+         characters.find(dialect.delimiter) == characters.npos &&
+         (!dialect.quote || characters.find(*dialect.quote) == characters.npos);
+}
+
 /// Reads all rows into columns, which grow by doubling.
 class TableReader {
  public:
@@ -64,12 +79,23 @@ class TableReader {
  private:
   void grow() {
     constexpr size_t kFirstRows = 16;
-    if (columns_.empty())
-      for (size_t i = 0; i < source_.requests().size(); ++i)
-        columns_.emplace_back(source_.requests()[i].type, rows_.fields().widths[i]);
+    if (capacity_ == 0) create_columns();
     capacity_ = std::max(kFirstRows, capacity_ * 2);
     require_memory();
     for (ColumnBuilder& column : columns_) column.resize(capacity_);
+  }
+
+  void create_columns() {
+    for (size_t i = 0; i < source_.requests().size(); ++i)
+      columns_.emplace_back(source_.requests()[i].type, rows_.fields().widths[i]);
+    if (!separates_plain_numbers(source_.dialect())) return;
+    for (const std::vector<CsvTarget>& targets : rows_.fields().targets) {
+      NumberField& field = number_fields_.emplace_back();
+      if (targets.size() != 1) continue;
+      const CsvRequest& request = source_.requests()[targets[0].request];
+      if (request.type == CsvType::kNumber && !request.missing_values)
+        field = {&columns_[targets[0].request], targets[0].position};
+    }
   }
 
   /// Short records take the memory of whole rows, so that the file's size does not bound it.
@@ -88,11 +114,25 @@ class TableReader {
   /// Returns false for a bad row.
   bool read_row(size_t row) {
     bool good = true;
-    for (CsvField field; rows_.next_field(field);) {
+    read_numbers(row);
+    for (CsvField field; rows_.next_field(field); read_numbers(row)) {
       good &= !field.text_after_quote;
       for (const CsvTarget& target : rows_.targets()) good &= read_cell(row, target, field);
     }
     return good && rows_.is_complete();
+  }
+
+  /// Reads fields as long as they are numbers of the common form.
+  void read_numbers(size_t row) {
+    PlainNumber number;
+    double value;
+    while (rows_.fields_read() < number_fields_.size()) {
+      const NumberField& field = number_fields_[rows_.fields_read()];
+      if (!field.column || !rows_.next_plain_number(source_.dialect().decimal, number)) return;
+      if (!round_plain_number(number, value)) [[unlikely]]
+        value = round_any_plain_number(number);
+      field.column->store_number(row, field.position, value);
+    }
   }
 
   bool read_cell(size_t row, const CsvTarget& target, const CsvField& field) {
@@ -111,7 +151,8 @@ class TableReader {
   CsvRows rows_;
   std::vector<CellParser> parsers_;
   std::vector<ColumnBuilder> columns_;
-  size_t capacity_ = 0;  // rows for which the columns have room
+  std::vector<NumberField> number_fields_;  // by index of the field; empty if none can be used
+  size_t capacity_ = 0;                     // rows for which the columns have room
   CsvTable table_;
 };
 

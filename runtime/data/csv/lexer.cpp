@@ -33,8 +33,9 @@ CsvLexer::CsvLexer(const fs::path& path, const CsvDialect& dialect)
     : name_(path.string()),
       dialect_(dialect),
       field_end_({dialect.delimiter, '\n', '\r', '\0'}),
-      quoted_end_({dialect.quote.value_or('\0'), '\n', '\0', '\0'}),
-      line_end_({'\n', '\r', '\0', '\0'}),
+      quoted_end_({dialect.quote.value_or('\0'), '\n', '\0'}),
+      line_end_({'\n', '\r', '\0'}),
+      plain_end_({dialect.delimiter, '\n'}),
       stream_(open_stream(path)),
       window_(kSmallestWindow) {
   dialect_.comment = encoded(dialect.comment, dialect.latin1);
@@ -77,7 +78,8 @@ bool CsvLexer::has(size_t bytes) {
 }
 
 /// Moves `at_` to the first byte that the finder searches for, or to the end of the file.
-void CsvLexer::advance_to(const ByteFinder& finder) {
+template <size_t kCount>
+void CsvLexer::advance_to(const ByteFinder<kCount>& finder) {
   at_ = finder.find(at_, end_);
   while (at_ == end_) [[unlikely]] {
       check_size();
@@ -110,12 +112,6 @@ void CsvLexer::skip_byte_order_mark() {
     fail(line_, at_, "the file is encoded in UTF-16 or UTF-32; expected UTF-8",
          "convert it with `iconv -t UTF-8`");
   if (begins(kUtf8)) line_.start = field_ = at_ += kUtf8.size();
-}
-
-void CsvLexer::start_line(const char* start) {
-  ++line_.number;
-  line_.start = start;
-  line_.characters_before = 0;
 }
 
 /// Skips the end of a line if it comes next. Throws for a NUL and a lone carriage return.

@@ -9,6 +9,7 @@
 
 #include "runtime/data/csv/byte_finder.h"
 #include "runtime/data/csv/csv.h"
+#include "runtime/data/csv/plain_number.h"
 #include "runtime/data/unpack.h"
 
 namespace flow::data {
@@ -30,6 +31,21 @@ class CsvLexer {
   bool next_record();
   /// Reads the next field of the record, and returns false if it has no more fields.
   bool next_field(CsvField& field);
+
+  /// Reads the next field of the record if it is a number of the common form, without quotes and
+  /// blanks. Otherwise, returns false and reads nothing. REQUIRES: no character of such a number is
+  /// the delimiter or the quote.
+  bool next_plain_number(char decimal, PlainNumber& number) {
+    if (record_ended_ || end_ - at_ < kPlainNumberBytes || fields_ == kMostCsvFields) return false;
+    const char* const end = plain_end_.find(at_, at_ + kPlainNumberBytes / 2);
+    if (!is_plain_number(at_, end - (*end == '\n' && end[-1] == '\r'), decimal, number))
+      return false;
+    record_ended_ = *end == '\n';
+    if (record_ended_) start_line(end + 1);
+    at_ = end + 1;
+    ++fields_;
+    return true;
+  }
 
   /// Returns the line where the record starts.
   int64_t line() const { return record_line_; }
@@ -53,8 +69,13 @@ class CsvLexer {
   bool skip_blank_line();
   void skip_blanks();
   bool take_line_end();
-  void start_line(const char* start);
-  void advance_to(const ByteFinder& finder);
+  void start_line(const char* start) {
+    ++line_.number;
+    line_.start = start;
+    line_.characters_before = 0;
+  }
+  template <size_t kCount>
+  void advance_to(const ByteFinder<kCount>& finder);
   void read_unquoted(CsvField& field);
   void read_quoted(CsvField& field);
   bool find_quote();
@@ -70,7 +91,9 @@ class CsvLexer {
 
   std::string name_;
   CsvDialect dialect_;
-  ByteFinder field_end_, quoted_end_, line_end_;
+  ByteFinder<4> field_end_;
+  ByteFinder<3> quoted_end_, line_end_;
+  ByteFinder<2> plain_end_;
   std::unique_ptr<ByteStream> stream_;
   std::vector<char> window_;
   const char* at_ = nullptr;

@@ -2,6 +2,8 @@
 // division; std::from_chars rounds the others.
 #include "runtime/data/csv/numbers.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <array>
 #include <charconv>
@@ -11,6 +13,7 @@
 #include <utility>
 
 #include "runtime/base/text.h"
+#include "runtime/data/csv/plain_number.h"
 
 namespace flow::data {
 
@@ -18,17 +21,12 @@ namespace {
 
 bool is_digit(char c) { return c >= '0' && c <= '9'; }
 
-/// A decimal number: +-(mantissa + dropped digits) * 10^exponent. The mantissa has the first 19
-/// significant digits, which fit in 64 bits.
-struct Decimal {
-  bool negative = false;
+/// A number of any length. The mantissa has its first 19 significant digits, which fit in 64 bits.
+struct Decimal : PlainNumber {
   bool dropped = false;  // true if a nonzero digit follows those of the mantissa
   int digits = 0;        // significant digits in the mantissa
-  uint64_t mantissa = 0;
-  int64_t exponent = 0;
 };
 
-constexpr int kMantissaDigits = 19;
 constexpr int64_t kExponentLimit = 1'000'000'000;  // more than a field has digits
 
 class DecimalParser {
@@ -83,24 +81,6 @@ class DecimalParser {
   const char* end_;
   char decimal_;
 };
-
-/// Powers of ten that float64 represents exactly.
-constexpr std::array kPowersOfTen = {1e0,  1e1,  1e2,  1e3,  1e4,  1e5,  1e6,  1e7,
-                                     1e8,  1e9,  1e10, 1e11, 1e12, 1e13, 1e14, 1e15,
-                                     1e16, 1e17, 1e18, 1e19, 1e20, 1e21, 1e22};
-
-/// Returns true and the value if mantissa and power of ten are exact in float64, so that one
-/// operation rounds correctly (Clinger, "How to Read Floating Point Numbers Accurately", 1990).
-bool exact_quotient(const Decimal& number, double& value) {
-  constexpr uint64_t kExact = uint64_t{1} << std::numeric_limits<double>::digits;
-  constexpr auto kMost = static_cast<int64_t>(kPowersOfTen.size()) - 1;
-  if (number.mantissa > kExact || number.exponent > kMost || number.exponent < -kMost) return false;
-  const auto mantissa = static_cast<double>(number.mantissa);
-  const double power = kPowersOfTen[static_cast<size_t>(std::abs(number.exponent))];
-  const double size = number.exponent < 0 ? mantissa / power : mantissa * power;
-  value = number.negative ? -size : size;
-  return true;
-}
 
 /// Rounds a text of the grammar, in which `decimal` is the decimal mark.
 NumberFault round_text(std::string_view text, char decimal, const Decimal& number, double& value) {
@@ -176,11 +156,19 @@ std::string_view without_blanks(std::string_view text) {
   return text;
 }
 
+double round_any_plain_number(const PlainNumber& number) {
+  const std::string text =
+      fmt::format("{}{}e{}", number.negative ? "-" : "", number.mantissa, number.exponent);
+  double value = 0;
+  std::from_chars(text.data(), text.data() + text.size(), value);
+  return value;
+}
+
 NumberFault parse_csv_number(std::string_view text, const CsvMarks& marks, double& value) {
   return with_plain_text(text, marks, [&](std::string_view plain) {
     Decimal number;
     if (!DecimalParser(plain, marks.decimal).parse(number)) return NumberFault::kSyntax;
-    if (exact_quotient(number, value)) return NumberFault::kNone;
+    if (!number.dropped && round_plain_number(number, value)) return NumberFault::kNone;
     return round_text(plain, marks.decimal, number, value);
   });
 }

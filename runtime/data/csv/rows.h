@@ -22,6 +22,12 @@ class CsvRows {
   /// Reads the next field of the row, and returns false at the end of the row. Throws
   /// RunError if the first row has no such field as the requests read.
   bool next_field(CsvField& field);
+  /// Reads the next field of the row if it is a number that CsvLexer::next_plain_number() reads.
+  bool next_plain_number(char decimal, PlainNumber& number) {
+    const bool is_number = lexer_->next_plain_number(decimal, number);
+    read_ += is_number;
+    return is_number;
+  }
   /// Reads the rest of the row.
   void skip();
 
