@@ -117,8 +117,8 @@ void decompose(Code code, std::vector<Code>& codes) {
   const size_t before = codes.size();
   codes.resize(before + kLongest);
   int boundary = 0;
-  const auto count = utf8proc_decompose_char(code, codes.data() + before, kLongest,
-                                             UTF8PROC_DECOMPOSE, &boundary);
+  const auto count =
+      utf8proc_decompose_char(code, codes.data() + before, kLongest, UTF8PROC_DECOMPOSE, &boundary);
   FLOW_CHECK(count > 0 && static_cast<size_t>(count) <= kLongest);
   codes.resize(before + static_cast<size_t>(count));
 }
@@ -145,8 +145,8 @@ void append_composed(std::string_view text, std::string& out) {
   }
   order_marks(codes);
   const auto options = static_cast<utf8proc_option_t>(UTF8PROC_STABLE | UTF8PROC_COMPOSE);
-  const auto count = utf8proc_normalize_utf32(
-      codes.data(), static_cast<utf8proc_ssize_t>(codes.size()), options);
+  const auto count =
+      utf8proc_normalize_utf32(codes.data(), static_cast<utf8proc_ssize_t>(codes.size()), options);
   FLOW_CHECK(count >= 0);
   for (const Code code : std::span(codes).first(static_cast<size_t>(count)))
     append_utf8(static_cast<char32_t>(code), out);
