@@ -16,10 +16,11 @@ enum class Channels : uint8_t { kGray = 1, kRgb = 3, kRgba = 4 };
 
 struct DecodeOptions {
   Channels channels = Channels::kRgb;
-  int bits = 8;                                      // bits of a decoded sample: 8 or 16
-  bool apply_orientation = true;                     // turn the image as its EXIF data says
-  std::optional<std::array<uint8_t, 3>> background;  // RGB color behind transparent pixels
-  int64_t max_pixels = 100'000'000;                  // of the image in the file
+  int bits = 8;                   // bits of a decoded sample: 8 or 16
+  bool apply_orientation = true;  // turn the image as its EXIF data says
+  /// The RGB color behind transparent pixels. Without it, the colors of such pixels are kept.
+  std::optional<std::array<uint8_t, 3>> background = std::nullopt;
+  int64_t max_pixels = 100'000'000;  // of the image in the file
 };
 
 /// What the header of an image says.
