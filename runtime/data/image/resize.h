@@ -16,7 +16,8 @@ struct Box {
 
 /// Resizes first the width and then the height, with antialiasing except for kNearest. An axis of
 /// equal length is left as it is. The result is equal to Pillow's `resize` of one axis after the
-/// other. REQUIRES: `size` is positive, `image` has pixels, and `out` is another object.
+/// other. REQUIRES: `size` is positive, `image` has pixels, no side is over 2^31 - 1, and `out` is
+/// another object.
 void resize(const Image& image, ImageSize size, Filter filter, Image& out);
 
 /// Resizes the pixels in `from` as an image of their own to `size` and keeps those of the result in
@@ -24,7 +25,8 @@ void resize(const Image& image, ImageSize size, Filter filter, Image& out);
 void resize_part(const Image& image, const Box& from, ImageSize size, const Box& part,
                  Filter filter, Image& out);
 
-/// Copies the pixels in `box`. REQUIRES: `box` is inside the image, and `out` is another object.
+/// Copies the pixels in `box`. REQUIRES: `box` has pixels and is inside the image, and `out` is
+/// another object.
 void crop(const Image& image, const Box& box, Image& out);
 
 }  // namespace flow::data
