@@ -105,8 +105,8 @@ JsonPointer::JsonPointer(std::string_view text) : text_(text) {
 Expected<JsonValue> decode_json(std::span<const std::byte> bytes, const JsonPointer& pointer) {
   constexpr size_t kMost = size_t{1} << 24;
   if (bytes.size() > kMost)
-    return RunError(fmt::format("the JSON text has {}; expected at most {}",
-                                human_bytes(bytes.size()), human_bytes(kMost)));
+    return RunError(
+        fmt::format("the JSON text has {} bytes; expected at most {}", bytes.size(), kMost));
   Json json;
   try {
     json = plan::parse_foreign_json({reinterpret_cast<const char*>(bytes.data()), bytes.size()},

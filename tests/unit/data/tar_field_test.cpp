@@ -94,7 +94,7 @@ TEST_CASE("Damaged, deep and long JSON is an error", "[tar_field]") {
   CHECK(json("1e999", "") == "JSON: a number is out of range");
   CHECK(json("\"\xff\"", "").starts_with("JSON:1:2: invalid JSON"));
   CHECK(json(std::string((1 << 24) + 1, ' '), "") ==
-        "the JSON text has 16.0 MiB; expected at most 16.0 MiB");
+        "the JSON text has 16777217 bytes; expected at most 16777216");
 }
 
 TEST_CASE("A text that is no pointer is refused", "[tar_field]") {
