@@ -64,6 +64,30 @@ bool copy_value(From from, To& out) {
   }
 }
 
+/// Returns false for integers that are larger than every int64, which no dtype accepts.
+template <typename From>
+bool is_in_range(From from) {
+  if constexpr (std::is_integral_v<From>) return std::in_range<int64_t>(from);
+  return true;
+}
+
+/// Calls body(T{}) with the type that the elements have in the file.
+template <typename Body>
+auto visit_file_type(DType dtype, Narrow narrow, Body body) {
+  switch (narrow) {
+    case Narrow::kInt16:
+      return body(int16_t{});
+    case Narrow::kUInt16:
+      return body(uint16_t{});
+    case Narrow::kUInt32:
+      return body(uint32_t{});
+    case Narrow::kUInt64:
+      return body(uint64_t{});
+    default:
+      return visit_stored(dtype, body);
+  }
+}
+
 template <typename From, typename To>
 std::optional<Misfit> convert_row(const std::byte* from, bool swap, const Affine& affine,
                                   size_t elements, To* out) {
@@ -71,6 +95,7 @@ std::optional<Misfit> convert_row(const std::byte* from, bool swap, const Affine
   const bool identity = affine.identity();
   for (size_t i = 0; i < elements; ++i) {
     const From x = load<From>(from + i * sizeof(From), swap);
+    if (!is_in_range(x)) return Misfit{i, static_cast<double>(x)};
     const bool fits =
         identity ? copy_value(x, out[i]) : store(affine(static_cast<double>(x), i / inner), out[i]);
     if (!fits)
@@ -157,15 +182,12 @@ std::optional<Misfit> RowConverter::convert(const std::byte* from, DType to, std
       }
       return std::nullopt;
     }
-    if (narrow_ == Narrow::kInt16)
-      return convert_row<int16_t>(from, swap_, affine_, elements_, values);
-    if (narrow_ == Narrow::kUInt16)
-      return convert_row<uint16_t>(from, swap_, affine_, elements_, values);
-    if (from_ == to && affine_.identity() && !swap_ && to != DType::kBool) {
+    if (from_ == to && narrow_ == Narrow::kNo && affine_.identity() && !swap_ &&
+        to != DType::kBool) {
       std::memcpy(out, from, elements_ * size_of(to));
       return std::nullopt;
     }
-    return visit_stored(from_, [&](auto source) {
+    return visit_file_type(from_, narrow_, [&](auto source) {
       return convert_row<decltype(source)>(from, swap_, affine_, elements_, values);
     });
   });

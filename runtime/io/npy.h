@@ -14,13 +14,23 @@
 
 namespace flow::io {
 
-/// The element types of files that DType lacks. They become int32, which can represent all their
-/// values.
-enum class Narrow : uint8_t { kNo, kInt16, kUInt16 };
+/// The element types of files that DType lacks. Those of 16 bits become int32, and uint32 becomes
+/// int64, which can represent all their values. A uint64 becomes an int64 if it is at most 2^63-1.
+enum class Narrow : uint8_t { kNo, kInt16, kUInt16, kUInt32, kUInt64 };
 
 /// Returns the number of bytes of an element in the file.
 constexpr size_t stored_size(DType dtype, Narrow narrow) {
-  return narrow == Narrow::kNo ? size_of(dtype) : sizeof(int16_t);
+  switch (narrow) {
+    case Narrow::kInt16:
+    case Narrow::kUInt16:
+      return sizeof(int16_t);
+    case Narrow::kUInt32:
+      return sizeof(uint32_t);
+    case Narrow::kUInt64:
+      return sizeof(uint64_t);
+    default:
+      return size_of(dtype);
+  }
 }
 
 struct NpyHeader {
