@@ -1,5 +1,5 @@
 // Reads idx, .npy and .npz files as rows.
-#include "runtime/io/dataset.h"
+#include "runtime/io/rows.h"
 
 #include <fmt/format.h>
 

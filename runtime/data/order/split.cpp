@@ -13,10 +13,10 @@
 namespace flow::data {
 namespace {
 
-std::vector<int64_t> permutation(uint64_t seed, std::string_view dataset, size_t n) {
+std::vector<int64_t> permutation(int64_t seed, std::string_view dataset, size_t n) {
   const std::string name = std::string(dataset) + "/split";
   std::vector<int64_t> order(n);
-  draw_permutation({.seed = seed, .name = name}, order.data(), static_cast<int64_t>(n));
+  draw_permutation({.seed = static_cast<uint64_t>(seed), .name = name}, order.data(), static_cast<int64_t>(n));
   return order;
 }
 
@@ -34,10 +34,10 @@ size_t index_of(int64_t value, const std::vector<int64_t>& sorted) {
 }
 
 /// Returns the number of units of each part.
-std::vector<size_t> part_sizes(const SplitOptions& options, size_t units) {
+std::vector<size_t> part_sizes(const plan::Split& options, size_t units) {
   std::vector<size_t> sizes;
   size_t left = units;
-  for (const SplitPart& part : options.parts) {
+  for (const plan::SplitPart& part : options.parts) {
     const auto size = static_cast<size_t>(half_up(part.fraction * static_cast<double>(units)));
     sizes.push_back(std::min(size, left));
     left -= sizes.back();
@@ -46,7 +46,7 @@ std::vector<size_t> part_sizes(const SplitOptions& options, size_t units) {
 }
 
 /// Appends the first units of an order to the parts, and the others to the rest.
-void deal(const SplitOptions& options, std::span<const int64_t> order, SplitRows& out) {
+void deal(const plan::Split& options, std::span<const int64_t> order, SplitRows& out) {
   out.parts.resize(options.parts.size());
   const std::vector<size_t> sizes = part_sizes(options, order.size());
   for (size_t part = 0; part < sizes.size(); ++part) {
@@ -66,7 +66,7 @@ void check_part(std::string_view name, std::string_view dataset, bool empty, siz
                  "change the fractions of `split`, or add rows");
 }
 
-SplitRows finished(const SplitOptions& options, std::string_view dataset, size_t rows,
+SplitRows finished(const plan::Split& options, std::string_view dataset, size_t rows,
                    SplitRows split) {
   for (size_t part = 0; part < split.parts.size(); ++part) {
     std::ranges::sort(split.parts[part]);
@@ -130,25 +130,27 @@ std::vector<int64_t> iota(size_t n) {
 
 }  // namespace
 
-SplitRows split_random(const SplitOptions& options, std::string_view dataset, int64_t rows) {
+SplitRows split_random(const plan::Split& options, std::string_view dataset, int64_t rows) {
   const auto n = static_cast<size_t>(rows);
   SplitRows split;
   deal(options, permutation(options.seed, dataset, n), split);
   return finished(options, dataset, n, std::move(split));
 }
 
-SplitRows split_last(const SplitOptions& options, std::string_view dataset, int64_t rows) {
-  const auto n = static_cast<size_t>(rows);
-  const std::vector<size_t> sizes = part_sizes(options, n);
-  std::vector<int64_t> order = iota(n);
-  const size_t rest = n - std::accumulate(sizes.begin(), sizes.end(), size_t{0});
-  std::ranges::rotate(order, order.begin() + static_cast<std::ptrdiff_t>(rest));
-  SplitRows split;
-  deal(options, order, split);
-  return finished(options, dataset, n, std::move(split));
+std::vector<int64_t> split_last(const plan::Split& options, std::string_view dataset,
+                                int64_t rows) {
+  const std::vector<size_t> sizes = part_sizes(options, static_cast<size_t>(rows));
+  const size_t taken = std::accumulate(sizes.begin(), sizes.end(), size_t{0});
+  std::vector<int64_t> starts = {rows - static_cast<int64_t>(taken)};
+  check_part("", dataset, starts.front() == 0, static_cast<size_t>(rows));
+  for (size_t part = 0; part < sizes.size(); ++part) {
+    check_part(options.parts[part].name, dataset, sizes[part] == 0, static_cast<size_t>(rows));
+    starts.push_back(starts.back() + static_cast<int64_t>(sizes[part]));
+  }
+  return starts;
 }
 
-SplitRows split_by(const SplitOptions& options, std::string_view dataset,
+SplitRows split_by(const plan::Split& options, std::string_view dataset,
                    std::span<const int64_t> classes) {
   const std::vector<int64_t> ids = distinct(classes);
   std::vector<size_t> keys;
@@ -162,7 +164,7 @@ SplitRows split_by(const SplitOptions& options, std::string_view dataset,
   return finished(options, dataset, classes.size(), std::move(split));
 }
 
-SplitRows split_groups(const SplitOptions& options, std::string_view dataset,
+SplitRows split_groups(const plan::Split& options, std::string_view dataset,
                        std::span<const int64_t> groups) {
   const std::vector<int64_t> values = distinct(groups);
   const Buckets buckets = bucketed(iota(groups.size()), numbered(groups, values), values.size());

@@ -18,6 +18,7 @@
 #include "ops/core/limits.h"
 #include "ops/core/op_ref.h"
 #include "runtime/base/array.h"
+#include "runtime/plan/model/dataset.h"
 #include "runtime/plan/model/generators.h"
 #include "runtime/plan/model/metric.h"
 #include "runtime/plan/model/name_rules.h"
@@ -162,28 +163,13 @@ struct Variable {
   bool slot = false;  // state of an optimizer, which `load` does not read
 };
 
-/// A column of a dataset: the rows of a file, each converted as (x * scale - mean) / std.
-struct Column {
-  std::string name;
-  std::string format;                // idx, npy or npz
-  std::string path;                  // the path as written in the job file
-  std::optional<std::string> array;  // the name of the array in an npz file
-  Shape row_shape;                   // the shape of one row, as the job sees it
-  double scale = 1;
-  std::vector<double> mean, std;                  // empty, one, or one per leading channel
-  std::vector<std::pair<int64_t, int64_t>> rows;  // [first, end); INT64_MAX is the end of the file;
-                                                  // empty: all
-  std::string where;
-};
-
-struct Dataset {
-  std::string name;
-  std::vector<Column> columns;
-  std::string where;
-};
-
+/// Rows of a column. `part` names a part of the dataset's `split`; empty: the dataset itself, which
+/// keeps the rows of no part.
 struct FromDataset {
-  std::string dataset, column;
+  std::string dataset, part, column;
+
+  /// The rows that are read, "houses" or "houses/validation": the name of draws and of messages.
+  std::string rows_name() const { return part.empty() ? dataset : dataset + "/" + part; }
 };
 struct FromNpy {
   std::string path;
@@ -344,6 +330,9 @@ struct Run {
   std::vector<SubJob> also;
   std::optional<int64_t> epochs, steps;
   bool shuffle = false;
+  std::optional<ShuffleBuffer> shuffle_buffer = {};  // shuffles through a buffer instead
+  std::optional<Sampling> sampling = {};             // draws rows instead; excludes shuffling
+  std::optional<int64_t> data_threads = {};          // threads that decode; default: half the cores
   int64_t pipeline = 4;  // the number of steps in flight in an asynchronous job
   int64_t log_every = 1;
   bool fail_on_nonfinite = true;

@@ -11,6 +11,7 @@
 //   };
 #pragma once
 
+#include <array>
 #include <optional>
 #include <string_view>
 #include <tuple>
@@ -41,6 +42,20 @@ constexpr std::string_view enum_name(E value) {
   return EnumNames<E>::words[static_cast<size_t>(value)];
 }
 
+/// What a member of type std::string contains.
+enum class TextForm {
+  kText,             // any text that is not empty
+  kTextOrNone,       // the word `none` means that the member is empty
+  kCharacter,        // one ASCII character
+  kCharacterOrNone,  // one ASCII character; `none` means that the member is empty
+  kElementType       // one of kElementTypes
+};
+
+/// The element types of raw binary files. They include types that no tensor has.
+inline constexpr std::array<std::string_view, 13> kElementTypes = {
+    "uint8", "int8",   "uint16",  "int16",    "uint32",  "int32", "uint64",
+    "int64", "float16", "bfloat16", "float32", "float64", "bool"};
+
 /// nvcc puts parentheses around types of pointers to members, which makes GCC warn. It does not do
 /// so for an alias of the type.
 template <typename T, typename V>
@@ -57,9 +72,15 @@ struct Field {
   std::string_view fallback;
   std::string_view doc;
   Bounds bounds = {};  // the range of each number
+  TextForm form = {};  // the form of a text
 };
 template <typename T, typename V>
-Field(std::string_view, V T::*, std::string_view, std::string_view, Bounds = {}) -> Field<T, V>;
+Field(std::string_view, V T::*, std::string_view, std::string_view, Bounds = {}, TextForm = {})
+    -> Field<T, V>;
+
+/// The default of a member that has none. It is the empty text, 0 or an empty std::optional or
+/// list if it is absent.
+inline constexpr std::string_view kNoDefault = "none";
 
 template <typename... F>
 struct Record {
@@ -70,6 +91,12 @@ struct Record {
 };
 template <typename... F>
 Record(std::string_view, std::string_view, std::string_view, std::tuple<F...>) -> Record<F...>;
+
+/// A struct that defines a record.
+template <typename T>
+concept HasRecord = requires {
+  T::record();
+};
 
 template <typename T, typename Visit>
 constexpr void for_each_field(const Visit& visit) {

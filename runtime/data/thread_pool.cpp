@@ -1,0 +1,81 @@
+// Threads that take the next index under a lock: an index is the work of an image, which is long
+// compared with the lock.
+#include "runtime/data/thread_pool.h"
+
+#include <system_error>
+#include <utility>
+
+namespace flow::data {
+
+ThreadPool::ThreadPool(int threads) {
+  for (int i = 1; i < threads; ++i) {
+    try {
+      threads_.emplace_back([this, i] { serve(i); });
+    } catch (const std::system_error&) {
+      return;
+    }
+  }
+}
+
+ThreadPool::~ThreadPool() {
+  {
+    const std::scoped_lock lock(mutex_);
+    stops_ = true;
+  }
+  begun_.notify_all();
+  for (std::thread& thread : threads_) thread.join();
+}
+
+void ThreadPool::serve(int thread) {
+  uint64_t seen = 0;
+  while (true) {
+    {
+      std::unique_lock lock(mutex_);
+      begun_.wait(lock, [&] { return stops_ || round_ != seen; });
+      if (stops_) return;
+      seen = round_;
+    }
+    run(thread);
+    const std::scoped_lock lock(mutex_);
+    if (--busy_ == 0) ended_.notify_one();
+  }
+}
+
+void ThreadPool::run(int thread) {
+  while (true) {
+    int64_t i = 0;
+    {
+      const std::scoped_lock lock(mutex_);
+      if (next_ == n_) return;
+      i = next_++;
+    }
+    try {
+      (*work_)(i, thread);
+    } catch (...) {
+      const std::scoped_lock lock(mutex_);
+      if (!error_ || i < failed_) {
+        error_ = std::current_exception();
+        failed_ = i;
+      }
+      n_ = next_;  // all smaller indices have been taken; larger ones are not needed
+    }
+  }
+}
+
+void ThreadPool::for_each(int64_t n, const std::function<void(int64_t, int)>& work) {
+  {
+    const std::scoped_lock lock(mutex_);
+    work_ = &work;
+    n_ = n;
+    next_ = 0;
+    busy_ = static_cast<int>(threads_.size());
+    ++round_;
+  }
+  begun_.notify_all();
+  run(0);
+  std::unique_lock lock(mutex_);
+  ended_.wait(lock, [&] { return busy_ == 0; });
+  if (error_) std::rethrow_exception(std::exchange(error_, nullptr));
+}
+
+}  // namespace flow::data
