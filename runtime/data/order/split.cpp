@@ -16,7 +16,8 @@ namespace {
 std::vector<int64_t> permutation(int64_t seed, std::string_view dataset, size_t n) {
   const std::string name = std::string(dataset) + "/split";
   std::vector<int64_t> order(n);
-  draw_permutation({.seed = static_cast<uint64_t>(seed), .name = name}, order.data(), static_cast<int64_t>(n));
+  draw_permutation({.seed = static_cast<uint64_t>(seed), .name = name}, order.data(),
+                   static_cast<int64_t>(n));
   return order;
 }
 
@@ -24,8 +25,7 @@ std::vector<int64_t> permutation(int64_t seed, std::string_view dataset, size_t 
 std::vector<int64_t> distinct(std::span<const int64_t> values) {
   std::vector<int64_t> sorted(values.begin(), values.end());
   std::ranges::sort(sorted);
-  const auto repeated = std::ranges::unique(sorted);
-  sorted.erase(repeated.begin(), repeated.end());
+  sorted.erase(std::unique(sorted.begin(), sorted.end()), sorted.end());
   return sorted;
 }
 
