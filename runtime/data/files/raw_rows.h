@@ -5,7 +5,7 @@
 #include <string>
 #include <string_view>
 
-#include "runtime/io/dataset.h"
+#include "runtime/io/rows.h"
 
 namespace flow::data {
 

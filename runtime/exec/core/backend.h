@@ -16,7 +16,7 @@
 #include "runtime/base/file.h"
 #include "runtime/base/fingerprint.h"
 #include "runtime/exec/core/collectives.h"
-#include "runtime/data/column.h"
+#include "runtime/data/dataset/column.h"
 #include "runtime/plan/model/plan.h"
 
 namespace flow::exec {

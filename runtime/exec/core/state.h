@@ -12,7 +12,7 @@
 
 #include "runtime/base/array.h"
 #include "runtime/base/file.h"
-#include "runtime/data/learned.h"
+#include "runtime/data/sources/learned.h"
 #include "runtime/exec/core/backend.h"
 #include "runtime/plan/model/plan.h"
 

@@ -13,7 +13,7 @@
 #include "runtime/base/philox.h"
 #include "runtime/base/process.h"
 #include "runtime/base/text.h"
-#include "runtime/data/column_files.h"
+#include "runtime/data/sources/column_files.h"
 
 namespace flow::exec {
 

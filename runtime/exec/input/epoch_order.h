@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "runtime/data/dataset.h"
+#include "runtime/data/dataset/dataset.h"
 #include "runtime/data/order/order.h"
 #include "runtime/plan/model/plan.h"
 

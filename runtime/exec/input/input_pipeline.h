@@ -13,8 +13,8 @@
 #include <vector>
 
 #include "runtime/base/file.h"
-#include "runtime/data/dataset.h"
-#include "runtime/data/decode_pool.h"
+#include "runtime/data/dataset/dataset.h"
+#include "runtime/data/dataset/decode_pool.h"
 #include "runtime/exec/core/backend.h"
 #include "runtime/exec/core/run_request.h"
 #include "runtime/exec/input/epoch_order.h"

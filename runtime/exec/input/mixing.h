@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "runtime/data/augment/mix.h"
-#include "runtime/data/column.h"
+#include "runtime/data/dataset/column.h"
 #include "runtime/plan/model/dataset.h"
 
 namespace flow::exec {

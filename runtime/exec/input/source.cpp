@@ -15,7 +15,7 @@
 
 #include "runtime/base/philox.h"
 #include "runtime/base/text.h"
-#include "runtime/data/column.h"
+#include "runtime/data/dataset/column.h"
 #include "runtime/exec/core/state.h"
 #include "runtime/io/convert.h"
 #include "runtime/io/npy.h"

@@ -13,7 +13,7 @@
 #include "runtime/base/error.h"
 #include "runtime/base/host_device.h"
 #include "runtime/base/text.h"
-#include "runtime/data/learning.h"
+#include "runtime/data/dataset/learning.h"
 #include "runtime/exec/checkpoint/checkpoint.h"
 #include "runtime/exec/core/run_files.h"
 #include "runtime/exec/core/state.h"

@@ -11,7 +11,7 @@
 
 #include "runtime/base/array.h"
 #include "runtime/base/file.h"
-#include "runtime/data/learned.h"
+#include "runtime/data/sources/learned.h"
 #include "runtime/io/npz.h"
 #include "runtime/io/safetensors.h"
 

@@ -1,5 +1,5 @@
 // Columns of idx and .npy files: what is read, how it is converted, what is refused.
-#include "runtime/data/dataset.h"
+#include "runtime/data/dataset/dataset.h"
 
 #include <catch2/catch.hpp>
 #include <cmath>

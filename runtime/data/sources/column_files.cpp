@@ -1,5 +1,5 @@
 // Finds the files of a column.
-#include "runtime/data/column_files.h"
+#include "runtime/data/sources/column_files.h"
 
 namespace flow::data {
 

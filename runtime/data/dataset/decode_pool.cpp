@@ -1,6 +1,6 @@
 // Threads that take the next index under a lock: an index is the work of an image, which is long
 // compared with the lock.
-#include "runtime/data/decode_pool.h"
+#include "runtime/data/dataset/decode_pool.h"
 
 #include <system_error>
 #include <utility>

@@ -10,9 +10,9 @@
 #include <vector>
 
 #include "runtime/base/array.h"
-#include "runtime/data/decode_pool.h"
-#include "runtime/data/row_set.h"
-#include "runtime/data/source_rows.h"
+#include "runtime/data/dataset/decode_pool.h"
+#include "runtime/data/dataset/row_set.h"
+#include "runtime/data/sources/source_rows.h"
 #include "runtime/io/convert.h"
 #include "runtime/plan/model/dataset.h"
 
@@ -63,7 +63,7 @@ class Column {
 
   int64_t rows() const;
   const Shape& row_shape() const { return row_shape_; }
-  ElementType element() const { return source_->element(); }
+  StoredElement element() const { return source_->element(); }
   /// The place of the column in the job file.
   const std::string& where() const { return where_; }
   /// Returns the name under which users find a row in their file: "row 12 of data/labels.npy".

@@ -1,5 +1,5 @@
 // Finds rows in ranges and lists.
-#include "runtime/data/row_set.h"
+#include "runtime/data/dataset/row_set.h"
 
 #include <algorithm>
 #include <iterator>

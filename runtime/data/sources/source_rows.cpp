@@ -1,5 +1,5 @@
-// The classes of rows whose values are single elements.
-#include "runtime/data/source_rows.h"
+// Errors and classes of rows, for sources that have no better way to find them.
+#include "runtime/data/sources/source_rows.h"
 
 #include <bit>
 #include <cmath>
@@ -8,9 +8,19 @@
 
 namespace flow::data {
 
+RunError SourceRows::bad_row(int64_t row) const {
+  try {
+    Scratch scratch;
+    recovering([&] { read(row, {}, scratch); });
+  } catch (const BadRowError& error) {
+    return error;
+  }
+  return RunError(row_text(row) + ": changed while it was read");
+}
+
 std::vector<int64_t> SourceRows::class_ids(std::span<const int64_t> rows) const {
-  const ElementType type = element();
-  const auto elements = static_cast<size_t>(row_shape().elements());
+  const StoredElement type = element();
+  const auto elements = static_cast<size_t>(row_elements());
   io::RowConverter converter(type.dtype, type.big_endian, {}, elements, type.narrow);
   std::vector<double> values(elements);
   std::vector<int64_t> ids;

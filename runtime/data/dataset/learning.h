@@ -4,25 +4,13 @@
 #include <string>
 #include <vector>
 
-#include "runtime/data/learned.h"
-#include "runtime/data/row_set.h"
-#include "runtime/data/source_rows.h"
+#include "runtime/data/sources/chunked_sum.h"
+#include "runtime/data/sources/learned.h"
+#include "runtime/data/dataset/row_set.h"
+#include "runtime/data/sources/source_rows.h"
 #include "runtime/plan/model/dataset.h"
 
 namespace flow::data {
-
-/// Adds numbers in float64: chunks of 2048 from left to right, and then the sums of the chunks in
-/// their order. The result depends on the numbers and their order only.
-class ChunkedSum {
- public:
-  void add(double number);
-  double total() const { return total_ + chunk_; }
-
- private:
-  static constexpr int kChunk = 2048;
-  double total_ = 0, chunk_ = 0;
-  int count_ = 0;
-};
 
 /// Returns true if the column has values that a train job learns.
 bool needs_learning(const plan::Column& column);

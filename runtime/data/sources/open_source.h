@@ -4,7 +4,7 @@
 #include <memory>
 
 #include "runtime/base/file.h"
-#include "runtime/data/source_rows.h"
+#include "runtime/data/sources/source_rows.h"
 #include "runtime/plan/model/dataset.h"
 
 namespace flow::data {

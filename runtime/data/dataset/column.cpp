@@ -1,5 +1,5 @@
 // Reads rows of a column: finds them in the source, decodes and converts them.
-#include "runtime/data/column.h"
+#include "runtime/data/dataset/column.h"
 
 #include <fmt/format.h>
 
@@ -7,7 +7,7 @@
 #include <cstring>
 
 #include "runtime/base/text.h"
-#include "runtime/data/open_source.h"
+#include "runtime/data/sources/open_source.h"
 
 namespace flow::data {
 namespace {
@@ -159,7 +159,7 @@ std::optional<ByteRows> Column::byte_rows(DType dtype) {
 
 Nonfinite Column::nonfinite() const {
   Nonfinite found;
-  const ElementType type = source_->element();
+  const StoredElement type = source_->element();
   if (!is_float(type.dtype) || source_->is_decoded()) return found;
   const auto count = [&](int64_t row) {
     const auto elements = source_->in_place(ranges_[rows_[row]], 1);

@@ -1,5 +1,5 @@
 // Learns values from rows.
-#include "runtime/data/learning.h"
+#include "runtime/data/dataset/learning.h"
 
 #include <fmt/format.h>
 
@@ -50,7 +50,7 @@ class ChannelValues {
 
  private:
   void each_unguarded(const Visit& visit) const {
-    const ElementType type = source_.element();
+    const StoredElement type = source_.element();
     const auto elements = static_cast<size_t>(shape_.elements());
     io::RowConverter converter(type.dtype, type.big_endian, {}, elements, type.narrow);
     std::vector<double> values(elements);
@@ -114,14 +114,6 @@ std::vector<double> deviations_of(const plan::Column& column, const ChannelValue
 }
 
 }  // namespace
-
-void ChunkedSum::add(double number) {
-  chunk_ += number;
-  if (++count_ < kChunk) return;
-  total_ += chunk_;
-  chunk_ = 0;
-  count_ = 0;
-}
 
 bool needs_learning(const plan::Column& column) {
   return column.mean.learn || column.std.learn || learns_fill(column) || learns_categories(column);

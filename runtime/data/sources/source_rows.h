@@ -11,16 +11,15 @@
 #include <vector>
 
 #include "runtime/base/array.h"
-#include "runtime/base/file.h"
-#include "runtime/data/bad_row.h"
+#include "runtime/base/error.h"
 #include "runtime/data/image/image.h"
-#include "runtime/data/learned.h"
+#include "runtime/data/sources/learned.h"
 #include "runtime/io/npy.h"
 
 namespace flow::data {
 
-/// The type of the elements of a source.
-struct ElementType {
+/// The elements of a source: their dtype in memory, and the form that they have in the file.
+struct StoredElement {
   DType dtype = DType::kUInt8;
   io::Narrow narrow = io::Narrow::kNo;
   bool big_endian = false;
@@ -41,8 +40,16 @@ struct RowDraws {
 /// The memory in which one thread decodes rows. It is reused from row to row.
 struct Scratch {
   std::vector<std::byte> bytes;
+  std::vector<int64_t> ids;
   std::vector<double> numbers;
   Image image, other;
+};
+
+/// Thrown for a row that a dataset can skip. The message contains the place of the row.
+class BadRowError : public RunError {
+ public:
+  using RunError::RunError;
+  explicit BadRowError(const RunError& error) : RunError(error) {}
 };
 
 /// The rows of one or several files, which form one stream. All members but `apply` may be called
@@ -52,15 +59,17 @@ class SourceRows {
   virtual ~SourceRows() = default;
 
   virtual int64_t rows() const = 0;
-  virtual ElementType element() const = 0;
-  /// The shape of a row. Rows of images whose size is not known are checked when they are decoded.
-  virtual const Shape& row_shape() const = 0;
+  virtual StoredElement element() const = 0;
+  /// The number of elements of a row, or 0 if it is only known when a row is read.
+  virtual int64_t row_elements() const = 0;
   /// The name under which users find a row: "row 12 of data/labels.npy", "houses.csv:17:9".
   virtual std::string row_text(int64_t row) const = 0;
   /// The first row of each file.
   virtual std::vector<int64_t> file_starts() const { return {0}; }
-  /// The rows that are known to be bad without decoding them.
-  virtual std::vector<BadRow> bad_rows() const { return {}; }
+  /// Returns the rows that are known to be bad without decoding them, in ascending order.
+  virtual std::vector<int64_t> bad_rows() const { return {}; }
+  /// Returns the error of a bad row, whose message begins with its place.
+  virtual RunError bad_row(int64_t row) const;
   /// Returns true if reading a row takes long enough for several threads.
   virtual bool is_decoded() const { return false; }
   /// Calls `read`. Throws RunError if a file shrank in the meantime.
@@ -68,13 +77,13 @@ class SourceRows {
 
   /// Returns the elements of `count` rows from `row`, if they are next to each other in memory.
   virtual std::span<const std::byte> in_place(int64_t, int64_t) const { return {}; }
-  /// Returns the elements of a row, in the file or in `scratch.bytes` or `scratch.image`. Throws
-  /// BadRowError if the row cannot be decoded. REQUIRES: 0 <= row < rows().
+  /// Returns the elements of a row, in the file or in `scratch`. Throws BadRowError if the row
+  /// cannot be decoded. REQUIRES: 0 <= row < rows().
   virtual std::span<const std::byte> read(int64_t row, const RowDraws& draws,
                                           Scratch& scratch) const = 0;
-  /// Called after scaling and normalization, with the values (row shape) in float64. Returns false
-  /// if there is nothing to do after normalization.
+  /// Returns true if `finish` changes rows.
   virtual bool has_final_pass() const { return false; }
+  /// Called with the values of a row after scaling and normalization, in float64.
   virtual void finish(const RowDraws&, std::span<double>) const {}
 
   /// Returns true if the element is missing and was not replaced yet.
@@ -85,19 +94,9 @@ class SourceRows {
   /// Returns a number for each of these rows, equal for rows with equal values. The numbers of
   /// categories are in the order of their bytes.
   virtual std::vector<int64_t> class_ids(std::span<const int64_t> rows) const;
-  /// Uses learned values. Returns the rows that are bad because of them.
-  virtual std::vector<BadRow> apply(const LearnedColumn&) { return {}; }
-};
-
-/// Thrown by SourceRows::read for a row that on_bad_row can skip.
-class BadRowError : public RunError {
- public:
-  explicit BadRowError(BadRow bad)
-      : RunError(bad.place + ": " + bad.message, bad.hint), bad_(std::move(bad)) {}
-  const BadRow& bad() const { return bad_; }
-
- private:
-  BadRow bad_;
+  /// Uses learned values. Returns the rows that are bad because of them, in ascending order; their
+  /// errors are those of bad_row().
+  virtual std::vector<int64_t> apply(const LearnedColumn&) { return {}; }
 };
 
 }  // namespace flow::data

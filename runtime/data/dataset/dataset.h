@@ -9,8 +9,8 @@
 #include <vector>
 
 #include "runtime/base/file.h"
-#include "runtime/data/column.h"
-#include "runtime/data/learned.h"
+#include "runtime/data/dataset/column.h"
+#include "runtime/data/sources/learned.h"
 #include "runtime/plan/model/plan.h"
 
 namespace flow::data {

@@ -1,5 +1,5 @@
 // Writes and reads learned values as JSON.
-#include "runtime/data/learned.h"
+#include "runtime/data/sources/learned.h"
 
 #include <fmt/format.h>
 

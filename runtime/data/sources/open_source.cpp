@@ -1,5 +1,5 @@
 // Opens data files by the source of their column.
-#include "runtime/data/open_source.h"
+#include "runtime/data/sources/open_source.h"
 
 #include <fmt/format.h>
 
@@ -7,8 +7,8 @@
 #include <array>
 #include <cctype>
 
-#include "runtime/data/array_rows.h"
-#include "runtime/data/column_files.h"
+#include "runtime/data/sources/array_rows.h"
+#include "runtime/data/sources/column_files.h"
 #include "runtime/io/gunzip.h"
 #include "runtime/plan/model/enum_names.h"
 

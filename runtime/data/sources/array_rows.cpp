@@ -1,31 +1,37 @@
 // Finds the file and the position of each row.
-#include "runtime/data/array_rows.h"
+#include "runtime/data/sources/array_rows.h"
 
 #include <fmt/format.h>
 
 #include <algorithm>
 
 namespace flow::data {
+namespace {
 
-ArrayRows::ArrayRows(std::vector<io::Rows> files, std::vector<std::string> names, Shape row_shape)
-    : files_(std::move(files)), names_(std::move(names)), row_shape_(std::move(row_shape)) {
+int64_t elements_of_row(const io::Rows& rows) { return rows.shape.elements(1, rows.shape.rank()); }
+
+}  // namespace
+
+ArrayRows::ArrayRows(std::vector<io::Rows> files, std::vector<std::string> names)
+    : files_(std::move(files)), names_(std::move(names)) {
   FLOW_CHECK(!files_.empty() && files_.size() == names_.size());
   const io::Rows& first = files_.front();
+  row_elements_ = elements_of_row(first);
   row_bytes_ =
-      static_cast<size_t>(row_shape_.elements()) * io::stored_size(first.dtype, first.narrow);
+      static_cast<size_t>(row_elements_) * io::stored_size(first.dtype, first.narrow);
   starts_.push_back(0);
   for (size_t i = 0; i < files_.size(); ++i) {
     const io::Rows& file = files_[i];
     if (file.dtype != first.dtype || file.narrow != first.narrow ||
-        file.big_endian != first.big_endian)
-      throw RunError(fmt::format("{} and {} have elements of different types or byte orders",
+        file.big_endian != first.big_endian || elements_of_row(file) != row_elements_)
+      throw RunError(fmt::format("{} and {} have different types or numbers of elements in a row",
                                  names_[0], names_[i]),
                      "read them as columns of their own, or convert them");
     starts_.push_back(starts_.back() + file.shape[0]);
   }
 }
 
-ElementType ArrayRows::element() const {
+StoredElement ArrayRows::element() const {
   const io::Rows& first = files_.front();
   return {first.dtype, first.narrow, first.big_endian};
 }

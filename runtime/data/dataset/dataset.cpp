@@ -1,5 +1,5 @@
 // Opens a dataset: finds its bad rows, takes its part, learns values, and makes its columns.
-#include "runtime/data/dataset.h"
+#include "runtime/data/dataset/dataset.h"
 
 #include <fmt/format.h>
 
@@ -8,8 +8,8 @@
 #include <set>
 
 #include "runtime/base/text.h"
-#include "runtime/data/learning.h"
-#include "runtime/data/open_source.h"
+#include "runtime/data/dataset/learning.h"
+#include "runtime/data/sources/open_source.h"
 #include "runtime/data/order/split.h"
 
 namespace flow::data {
@@ -28,15 +28,14 @@ class Dataset::BadRows {
   explicit BadRows(const plan::Dataset& dataset) : dataset_(dataset) {}
 
   /// Adds the bad rows of a column, as rows of the dataset. Throws RunError for the first one
-  /// unless the dataset skips them. REQUIRES: `bad` is sorted by row.
-  void add(const OpenColumn& column, const std::vector<BadRow>& bad) {
+  /// unless the dataset skips them. `bad` are rows of the source, in ascending order.
+  void add(const OpenColumn& column, const std::vector<int64_t>& bad) {
     if (bad.empty()) return;
     for (int64_t row = 0; row < column.ranges.size(); ++row) {
       const int64_t of_source = column.ranges[row];
-      const auto found = std::ranges::lower_bound(bad, of_source, {}, &BadRow::row);
-      if (found == bad.end() || found->row != of_source) continue;
-      if (dataset_.on_bad_row == plan::Dataset::OnBadRow::kFail) refuse(column, *found);
-      if (rows_.insert(row).second) note(*found);
+      if (!std::ranges::binary_search(bad, of_source)) continue;
+      if (dataset_.on_bad_row == plan::Dataset::OnBadRow::kFail) refuse(column, of_source);
+      if (rows_.insert(row).second) note(column, of_source);
     }
   }
 
@@ -49,8 +48,8 @@ class Dataset::BadRows {
   }
 
  private:
-  void note(const BadRow& bad) {
-    if (first_.empty()) first_ = fmt::format("{}: {}", bad.place, bad.message);
+  void note(const OpenColumn& column, int64_t source_row) {
+    if (first_.empty()) first_ = column.source->bad_row(source_row).what();
     if (!dataset_.max_bad_rows || size() <= *dataset_.max_bad_rows) return;
     throw RunError(
         fmt::format("{}: dataset `{}` has more than {}, the limit of `max_bad_rows`; the first is "
@@ -60,12 +59,13 @@ class Dataset::BadRows {
         "list all of them with `flowc data`");
   }
 
-  [[noreturn]] static void refuse(const OpenColumn& column, const BadRow& bad) {
-    throw RunError(fmt::format("{}: {}: {} (column {})", column.plan.where, bad.place, bad.message,
-                               column.plan.name),
-                   bad.hint.empty() ? "correct the row, or leave it out with `options: "
-                                      "{on_bad_row: skip}`"
-                                    : bad.hint);
+  [[noreturn]] static void refuse(const OpenColumn& column, int64_t source_row) {
+    const RunError error = column.source->bad_row(source_row);
+    throw RunError(
+        fmt::format("{}: {} (column {})", column.plan.where, error.what(), column.plan.name),
+        error.hint().empty()
+            ? "correct the row, or leave it out with `options: {on_bad_row: skip}`"
+            : error.hint());
   }
 
   const plan::Dataset& dataset_;
@@ -124,25 +124,26 @@ int64_t common_length(const plan::Dataset& dataset, const std::vector<OpenColumn
                  "select part of a column with `rows: a..b`");
 }
 
-/// Decodes all rows of a source whose bad rows are only found by decoding.
-std::vector<BadRow> undecodable_rows(const OpenColumn& column, DecodePool* pool) {
+/// Decodes all rows of a source whose bad rows are only found by decoding. Returns these rows.
+std::vector<int64_t> undecodable_rows(const OpenColumn& column, DecodePool* pool) {
   if (!column.source->is_decoded()) return {};
-  std::vector<std::optional<BadRow>> found(static_cast<size_t>(column.ranges.size()));
+  std::vector<uint8_t> found(static_cast<size_t>(column.source->rows()));
   std::vector<Scratch> scratch(static_cast<size_t>(pool ? pool->size() : 1));
   const std::function<void(int64_t, int)> decode = [&](int64_t i, int thread) {
+    const int64_t row = column.ranges[i];
     try {
-      column.source->read(column.ranges[i], {}, scratch[static_cast<size_t>(thread)]);
-    } catch (const BadRowError& error) {
-      found[static_cast<size_t>(i)] = error.bad();
+      column.source->read(row, {}, scratch[static_cast<size_t>(thread)]);
+    } catch (const BadRowError&) {
+      found[static_cast<size_t>(row)] = 1;
     }
   };
   column.source->recovering([&] {
     if (pool) return pool->for_each(column.ranges.size(), decode);
     for (int64_t i = 0; i < column.ranges.size(); ++i) decode(i, 0);
   });
-  std::vector<BadRow> bad;
-  for (const std::optional<BadRow>& one : found)
-    if (one) bad.push_back(*one);
+  std::vector<int64_t> bad;
+  for (size_t row = 0; row < found.size(); ++row)
+    if (found[row] != 0) bad.push_back(static_cast<int64_t>(row));
   return bad;
 }
 

@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "runtime/data/source_rows.h"
+#include "runtime/data/sources/source_rows.h"
 #include "runtime/io/rows.h"
 
 namespace flow::data {
@@ -13,13 +13,13 @@ namespace flow::data {
 /// Rows of arrays with the same element type. Elements are read in place.
 class ArrayRows : public SourceRows {
  public:
-  /// `names` are the names of the files in messages, one for each of `files`. `row_shape` has as
-  /// many elements as a row of each file. Throws RunError if the files have different dtypes.
-  ArrayRows(std::vector<io::Rows> files, std::vector<std::string> names, Shape row_shape);
+  /// `names` are the names of the files in messages, one for each of `files`. Throws RunError if
+  /// the files have different dtypes or rows.
+  ArrayRows(std::vector<io::Rows> files, std::vector<std::string> names);
 
   int64_t rows() const override { return starts_.back(); }
-  ElementType element() const override;
-  const Shape& row_shape() const override { return row_shape_; }
+  StoredElement element() const override;
+  int64_t row_elements() const override { return row_elements_; }
   std::string row_text(int64_t row) const override;
   std::vector<int64_t> file_starts() const override;
   void recovering(const std::function<void()>& read) const override;
@@ -33,7 +33,7 @@ class ArrayRows : public SourceRows {
 
   std::vector<io::Rows> files_;
   std::vector<std::string> names_;
-  Shape row_shape_;
+  int64_t row_elements_;
   size_t row_bytes_;
   std::vector<int64_t> starts_;  // the first row of each file, and the number of rows
 };

@@ -1,0 +1,110 @@
+// Reads number cells and replaces those that are missing.
+#include "runtime/data/sources/number_rows.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "runtime/data/sources/chunked_sum.h"
+
+namespace flow::data {
+namespace {
+
+double mean_of(const std::vector<double>& values) {
+  ChunkedSum sum;
+  for (const double value : values) sum.add(value);
+  return sum.total() / static_cast<double>(values.size());
+}
+
+double median_of(std::vector<double> values) {
+  std::ranges::sort(values);
+  const size_t middle = values.size() / 2;
+  return values.size() % 2 == 1 ? values[middle] : (values[middle - 1] + values[middle]) / 2;
+}
+
+/// Rounds to the nearest whole number, ties to even, within int64.
+int64_t whole(double value) {
+  constexpr double kLimit = 0x1p63;
+  const double rounded = std::nearbyint(value);
+  if (rounded >= kLimit) return std::numeric_limits<int64_t>::max();
+  return rounded < -kLimit ? std::numeric_limits<int64_t>::min() : static_cast<int64_t>(rounded);
+}
+
+}  // namespace
+
+NumberRows::NumberRows(NumberCells cells, const plan::CellRules& rules, CellPlace place,
+                       std::function<RunError(int64_t)> bad_row)
+    : cells_(std::move(cells)),
+      rows_(std::visit([](const auto& values) { return static_cast<int64_t>(values.size()); },
+                       cells_.values) /
+            cells_.width),
+      type_(rules.type),
+      missing_(rules.missing),
+      place_(std::move(place)),
+      bad_row_(std::move(bad_row)) {}
+
+StoredElement NumberRows::element() const {
+  return {cells_.values.index() == 0 ? DType::kFloat64 : DType::kInt64};
+}
+
+std::span<const std::byte> NumberRows::in_place(int64_t row, int64_t count) const {
+  return std::visit(
+      [&](const auto& values) {
+        return std::as_bytes(std::span(values).subspan(static_cast<size_t>(row * cells_.width),
+                                                       static_cast<size_t>(count * cells_.width)));
+      },
+      cells_.values);
+}
+
+bool NumberRows::is_missing(int64_t row, int64_t element) const {
+  return !cells_.missing.empty() &&
+         cells_.missing[static_cast<size_t>(row * cells_.width + element)] != 0;
+}
+
+double NumberRows::value(size_t cell) const {
+  return std::visit([&](const auto& values) { return static_cast<double>(values[cell]); },
+                    cells_.values);
+}
+
+std::vector<double> NumberRows::present(std::span<const int64_t> rows, int64_t position) const {
+  std::vector<double> values;
+  for (const int64_t row : rows)
+    if (!is_missing(row, position))
+      values.push_back(value(static_cast<size_t>(row * cells_.width + position)));
+  if (values.empty())
+    throw RunError("all values of the column are missing, so that nothing replaces them",
+                   "write the value as `missing: NUMBER`");
+  return values;
+}
+
+void NumberRows::learn(std::span<const int64_t> rows, LearnedColumn& learned) const {
+  learned.fill.emplace();
+  for (int64_t position = 0; position < cells_.width; ++position) {
+    std::vector<double> values = present(rows, position);
+    learned.fill->push_back(missing_.kind == plan::Replacement::Kind::kMean
+                                ? mean_of(values)
+                                : median_of(std::move(values)));
+  }
+}
+
+void NumberRows::replace(size_t cell, double value) {
+  if (auto* numbers = std::get_if<std::vector<double>>(&cells_.values))
+    (*numbers)[cell] = value;
+  else
+    std::get<std::vector<int64_t>>(cells_.values)[cell] =
+        type_ == plan::CellType::kBool ? (value >= 0.5 ? 1 : 0) : whole(value);
+}
+
+std::vector<int64_t> NumberRows::apply(const LearnedColumn& learned) {
+  if (cells_.missing.empty()) return {};
+  const auto width = static_cast<size_t>(cells_.width);
+  if (learned.fill && learned.fill->size() != width)
+    throw RequestError("the loaded checkpoint has replacements for another number of values",
+                       "load a checkpoint of a job with this column");
+  for (size_t cell = 0; cell < cells_.missing.size(); ++cell)
+    if (cells_.missing[cell] != 0)
+      replace(cell, learned.fill ? (*learned.fill)[cell % width] : missing_.number);
+  cells_.missing.clear();
+  return {};
+}
+
+}  // namespace flow::data
