@@ -62,7 +62,7 @@ class Dataset::BadRows {
   [[noreturn]] static void refuse(const OpenColumn& column, int64_t source_row) {
     const RunError error = column.source->bad_row(source_row);
     throw RunError(
-        fmt::format("{}: {} (column {})", column.plan.where, error.what(), column.plan.name),
+        fmt::format("{}: {}", column.plan.where, error.what()),
         error.hint().empty()
             ? "correct the row, or leave it out with `options: {on_bad_row: skip}`"
             : error.hint());
@@ -127,24 +127,23 @@ int64_t common_length(const plan::Dataset& dataset, const std::vector<OpenColumn
 /// Decodes all rows of a source whose bad rows are only found by decoding. Returns these rows.
 std::vector<int64_t> undecodable_rows(const OpenColumn& column, DecodePool* pool) {
   if (!column.source->is_decoded()) return {};
-  std::vector<uint8_t> found(static_cast<size_t>(column.source->rows()));
+  std::vector<uint8_t> found(static_cast<size_t>(column.ranges.size()));
   std::vector<Scratch> scratch(static_cast<size_t>(pool ? pool->size() : 1));
   const std::function<void(int64_t, int)> decode = [&](int64_t i, int thread) {
-    const int64_t row = column.ranges[i];
     try {
-      column.source->read(row, {}, scratch[static_cast<size_t>(thread)]);
+      column.source->read(column.ranges[i], {}, scratch[static_cast<size_t>(thread)]);
     } catch (const BadRowError&) {
-      found[static_cast<size_t>(row)] = 1;
+      found[static_cast<size_t>(i)] = 1;
     }
   };
   column.source->recovering([&] {
     if (pool) return pool->for_each(column.ranges.size(), decode);
     for (int64_t i = 0; i < column.ranges.size(); ++i) decode(i, 0);
   });
-  std::vector<int64_t> bad;
-  for (size_t row = 0; row < found.size(); ++row)
-    if (found[row] != 0) bad.push_back(static_cast<int64_t>(row));
-  return bad;
+  std::set<int64_t> bad;
+  for (size_t i = 0; i < found.size(); ++i)
+    if (found[i] != 0) bad.insert(column.ranges[static_cast<int64_t>(i)]);
+  return {bad.begin(), bad.end()};
 }
 
 /// Returns the rows in [0, rows) that are not bad.

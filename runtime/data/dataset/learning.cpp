@@ -51,18 +51,22 @@ class ChannelValues {
  private:
   void each_unguarded(const Visit& visit) const {
     const StoredElement type = source_.element();
-    const auto elements = static_cast<size_t>(shape_.elements());
-    io::RowConverter converter(type.dtype, type.big_endian, {}, elements, type.narrow);
-    std::vector<double> values(elements);
+    std::optional<io::RowConverter> converter;
+    std::vector<double> values;
     Scratch scratch;
-    const size_t inner = elements / channels();
     for (int64_t i = 0; i < rows_.size(); ++i) {
       const int64_t row = ranges_[rows_[i]];
-      const auto bytes = source_.read(row, {}, scratch);
-      converter.convert(bytes.data(), DType::kFloat64, reinterpret_cast<std::byte*>(values.data()));
+      const auto bytes = source_.read(row, {.augments = false}, scratch);
+      const size_t elements = bytes.size() / type.bytes();
+      if (!converter || elements != values.size()) {  // images may have different sizes
+        values.resize(elements);
+        converter.emplace(type.dtype, type.big_endian, io::Affine(), elements, type.narrow);
+      }
+      converter->convert(bytes.data(), DType::kFloat64,
+                         reinterpret_cast<std::byte*>(values.data()));
       for (size_t k = 0; k < elements; ++k)
         if (!source_.is_missing(row, static_cast<int64_t>(k)))
-          visit(k / inner, scale_ == 1 ? values[k] : values[k] * scale_);
+          visit(k * channels() / elements, scale_ == 1 ? values[k] : values[k] * scale_);
     }
   }
 

@@ -4,10 +4,11 @@
 #include <cstdint>
 
 #include "runtime/data/image/image.h"
+#include "runtime/plan/model/augment.h"
 
 namespace flow::data {
 
-enum class Filter : uint8_t { kBilinear, kBicubic, kNearest };
+using Filter = plan::ImageFilter;
 
 /// A rectangle of pixels in an image.
 struct Box {

@@ -8,6 +8,7 @@
 
 #include "runtime/base/display.h"
 #include "runtime/base/text.h"
+#include "runtime/data/text/tokenizer.h"
 #include "runtime/data/text/utf8.h"
 #include "runtime/data/unpack.h"
 
@@ -50,9 +51,8 @@ int32_t CategoryRows::replacement_id(const plan::Replacement& replacement,
   if (replacement.kind == Kind::kExtra) return static_cast<int32_t>(categories.size());
   const auto found = std::ranges::find(categories, replacement.category);
   if (found == categories.end())
-    throw RequestError(fmt::format("the replacement `{}` is not one of the {}",
-                                   replacement.category,
-                                   counted(categories.size(), "category", "categories")),
+    throw RequestError(fmt::format("the replacement `{}` is not one of the categories",
+                                   replacement.category),
                        "use a category, or `extra` for an id of its own");
   return static_cast<int32_t>(found - categories.begin());
 }
@@ -159,9 +159,15 @@ std::vector<int64_t> CategoryRows::apply(const LearnedColumn& learned) {
   return rows_with_bad_ids();
 }
 
+namespace {
+
+/// Reads the lines of a file of categories.
 std::vector<std::string> read_categories(const fs::path& path) {
   constexpr uint64_t kLargest = uint64_t{1} << 30;
   std::string text = read_all(*open_stream(path), kLargest, path.string());
+  if (const auto problem = utf8_problem(text))
+    throw RunError(fmt::format("{}: byte {}: {}", path.string(), problem->offset, problem->message),
+                   problem->hint);
   std::vector<std::string> categories;
   for (std::string_view rest = without_byte_order_mark(text); !rest.empty();) {
     const size_t end = std::min(rest.find('\n'), rest.size());
@@ -172,6 +178,17 @@ std::vector<std::string> read_categories(const fs::path& path) {
   }
   if (categories.empty()) throw RunError(path.string() + " has no categories");
   return categories;
+}
+
+}  // namespace
+
+std::optional<std::vector<std::string>> listed_categories(const plan::Column& column,
+                                                          const fs::path& root) {
+  const plan::Categories& categories = *column.cell->categories;
+  if (categories.kind == plan::Categories::Kind::kListed) return categories.names;
+  if (categories.kind == plan::Categories::Kind::kFile)
+    return read_categories(root / categories.file);
+  return std::nullopt;
 }
 
 }  // namespace flow::data

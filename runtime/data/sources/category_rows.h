@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <functional>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -66,8 +67,9 @@ class CategoryRows : public SourceRows {
   std::vector<int32_t> ids_;  // the id of each row, or kBad
 };
 
-/// Reads the lines of a file of categories: UTF-8, one category a line. Throws RunError if the file
-/// cannot be read, is not UTF-8 or is empty.
-std::vector<std::string> read_categories(const fs::path& path);
+/// Returns the categories that a column lists or that are the lines of its file, or nothing if they
+/// are learned. Throws RunError if the file cannot be read, is not UTF-8 or is empty.
+std::optional<std::vector<std::string>> listed_categories(const plan::Column& column,
+                                                          const fs::path& root);
 
 }  // namespace flow::data

@@ -35,6 +35,7 @@ struct RowDraws {
   uint32_t epoch = 0;
   uint32_t attempt = 0;  // the number of earlier uses of the row in this epoch
   bool training = false;
+  bool augments = true;  // false: the row as it is before augmentation
 };
 
 /// The memory in which one thread decodes rows. It is reused from row to row.

@@ -1,0 +1,138 @@
+// Decodes the images of rows.
+#include "runtime/data/sources/image_rows.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <variant>
+
+#include "runtime/data/augment/augment.h"
+#include "runtime/data/unpack.h"
+
+namespace flow::data {
+namespace {
+
+bool is_erasure(const plan::Augment& op) {
+  return std::holds_alternative<plan::augments::Erase>(op) ||
+         std::holds_alternative<plan::augments::Cutout>(op);
+}
+
+AugmentDraws draws_of(const RowDraws& draws) {
+  return {{draws.seed, draws.dataset, draws.epoch}, draws.row, draws.attempt, draws.training};
+}
+
+Channels channels_of(plan::ImageFormat::Channels channels) {
+  switch (channels) {
+    case plan::ImageFormat::Channels::kGrey:
+      return Channels::kGray;
+    case plan::ImageFormat::Channels::kRgba:
+      return Channels::kRgba;
+    case plan::ImageFormat::Channels::kRgb:
+      break;
+  }
+  return Channels::kRgb;
+}
+
+FitMode mode_of(const plan::ImageFormat& format) {
+  if (format.size.shorter > 0) return FitMode::kShort;
+  switch (format.fit) {
+    case plan::ImageFormat::Fit::kStretch:
+      return FitMode::kStretch;
+    case plan::ImageFormat::Fit::kPad:
+      return FitMode::kPad;
+    case plan::ImageFormat::Fit::kCrop:
+      break;
+  }
+  return FitMode::kCrop;
+}
+
+}  // namespace
+
+std::span<const std::byte> read_image_file(const fs::path& path, const std::string& name,
+                                           std::vector<std::byte>& memory) {
+  try {
+    require_regular_file(path);
+    File file = File::open_read(path);
+    memory.resize(file.size());
+    memory.resize(file.read(memory));
+    return memory;
+  } catch (const RunError& error) {
+    throw BadRowError(fmt::format("{}: {}", name, error.what()), error.hint());
+  }
+}
+
+DecodeOptions decode_options(const plan::ImageFormat& format) {
+  DecodeOptions options{
+      .channels = channels_of(format.channels),
+      .bits = static_cast<int>(format.bits),
+      .apply_orientation = format.orientation == plan::ImageFormat::Orientation::kExif,
+      .background = std::nullopt,
+      .max_pixels = format.max_pixels};
+  if (format.background) {
+    options.background.emplace();
+    for (size_t i = 0; i < format.background->size(); ++i)
+      (*options.background)[i] = static_cast<uint8_t>((*format.background)[i]);
+  }
+  return options;
+}
+
+std::optional<Fit> fit_of(const plan::ImageFormat& format) {
+  if (!format.size) return std::nullopt;
+  const plan::ImageSize& size = format.size;
+  return Fit{mode_of(format),
+             size.shorter > 0 ? ImageSize{size.shorter, size.shorter}
+                              : ImageSize{size.height, size.width},
+             format.filter, static_cast<uint16_t>(format.fill), format.max_pixels};
+}
+
+ImageRows::ImageRows(const plan::Column& column, std::unique_ptr<ImageFiles> files)
+    : format_(*column.image),
+      shape_(column.source_row_shape()),
+      options_(decode_options(format_)),
+      fit_(fit_of(format_)),
+      erases_(std::ranges::any_of(format_.augment, is_erasure)),
+      files_(std::move(files)) {}
+
+StoredElement ImageRows::element() const {
+  if (format_.bits == 8) return {DType::kUInt8};
+  return {DType::kInt32, io::Narrow::kUInt16, std::endian::native == std::endian::big};
+}
+
+RunError ImageRows::bad_row(int64_t row) const {
+  return std::ranges::binary_search(files_->bad_rows(), row) ? files_->bad_row(row)
+                                                              : SourceRows::bad_row(row);
+}
+
+/// Leaves the image in `scratch.image`.
+void ImageRows::decode(int64_t row, const RowDraws& draws, Scratch& scratch) const {
+  const std::span<const std::byte> bytes = files_->bytes(row, scratch.bytes);
+  Image& image = scratch.image;
+  decode_image(bytes, options_, image);
+  if (fit_) {
+    fit_image(image, *fit_, scratch.other);
+    std::swap(image, scratch.other);
+  }
+  if (draws.augments) apply_augment(format_.augment, draws_of(draws), image, scratch.other);
+  const Shape shape{image.channels, image.height, image.width};
+  if (draws.augments && shape_.rank() > 0 && shape != shape_)
+    throw RunError(fmt::format("the image has shape {}; expected {}", shape.str(), shape_.str()),
+                   "add `size: [HEIGHT, WIDTH]` to the column");
+}
+
+std::span<const std::byte> ImageRows::read(int64_t row, const RowDraws& draws,
+                                           Scratch& scratch) const {
+  try {
+    decode(row, draws, scratch);
+  } catch (const BadRowError&) {
+    throw;
+  } catch (const RunError& error) {
+    throw BadRowError(fmt::format("{}: {}", files_->row_text(row), error.what()), error.hint());
+  }
+  return scratch.image.data;
+}
+
+void ImageRows::finish(const RowDraws& draws, std::span<double> values) const {
+  apply_erasures(format_.augment, draws_of(draws), {shape_[1], shape_[2]}, values);
+}
+
+}  // namespace flow::data
