@@ -55,7 +55,7 @@ std::vector<double> values_of(const Array& array) {
   return values;
 }
 
-struct Case {
+struct AugmentCase {
   std::string name, source;
   bool training;
   std::vector<plan::Augment> ops;
@@ -67,7 +67,7 @@ RandomResizedCrop resized(Extents size, Interval area = {0.08, 1},
   return {size, area, aspect, filter};
 }
 
-std::vector<Case> cases() {
+std::vector<AugmentCase> augment_cases() {
   constexpr auto kHorizontal = FlipAxis::kHorizontal, kVertical = FlipAxis::kVertical;
   return {
       {"crop", "rgb", true, {Crop{{6, 6}}}},
@@ -117,7 +117,7 @@ std::vector<Case> cases() {
   };
 }
 
-std::vector<double> augmented(const Case& one, Image image, const Use& use, Image& scratch) {
+std::vector<double> augmented(const AugmentCase& one, Image image, const Use& use, Image& scratch) {
   const AugmentDraws draws = draws_of(use, one.training);
   apply_augment(one.ops, draws, image, scratch);
   std::vector<double> values = values_of(image);
@@ -128,7 +128,7 @@ std::vector<double> augmented(const Case& one, Image image, const Use& use, Imag
 TEST_CASE("augmented images equal those of another implementation", "[data]") {
   const std::map<std::string, Array> golden = test::golden_arrays("data/draws");
   Image scratch;
-  for (const Case& one : cases()) {
+  for (const AugmentCase& one : augment_cases()) {
     std::vector<double> found;
     for (const Use& use : kUses) {
       const std::vector<double> values =
