@@ -67,6 +67,9 @@ class AugmentChecks {
     rows_.size = crop.size;
   }
   void check(const augments::RandomResizedCrop& crop) {
+    if (!rows_.resizable)
+      add("`random_resized_crop` on rows that are not uint8 or uint16",
+          "use `crop`, or store images as uint8");
     check_order("area", crop.area);
     check_order("aspect", crop.aspect);
     rows_.size = crop.size;
