@@ -18,6 +18,7 @@ namespace {
 using namespace plan::augments;  // NOLINT: the records of the ops
 
 constexpr int64_t kWords = 4, kResizedCropWords = 40, kEraseWords = 44;
+constexpr int64_t kMaxSamples = int64_t{1} << 40;  // their bytes do not overflow
 
 ImageSize size_of(const Extents& extents) { return {extents[0], extents[1]}; }
 
@@ -30,6 +31,10 @@ OpDraw draw_of(const std::string& name, const AugmentDraws& draws) {
 }
 
 void check_fit(const Crop& op, const Image& image, int64_t pad) {
+  if (image.channels > kMaxSamples / (op.size[0] * op.size[1]))
+    throw RunError(fmt::format("crop of [{}, {}] from {} channels has too many samples", op.size[0],
+                               op.size[1], image.channels),
+                   "use a smaller `crop`");
   if (op.size[0] <= image.height + 2 * pad && op.size[1] <= image.width + 2 * pad) return;
   throw RunError(fmt::format("image of [{}, {}] is too small for a crop of [{}, {}]", image.height,
                              image.width, op.size[0], op.size[1]),
@@ -43,11 +48,21 @@ void check_photometric(const Image& image, bool color, std::string_view type) {
                  "remove the op, or change `channels` or `bits`");
 }
 
+void check_resizable(const Image& image) {
+  if (image.bits <= 16) return;
+  throw RunError("`random_resized_crop` on rows that are not uint8 or uint16",
+                 "use `crop`, or store images as uint8");
+}
+
 /// Copies a box that may exceed the image, with zeros outside of it.
 void crop_padded(const Image& image, const Box& box, Image& out) {
-  out.reshape(image.channels, box.height, box.width, image.bits);
-  std::ranges::fill(out.data, std::byte{0});
   const int64_t sample = image.bits / 8;
+  out.channels = image.channels;
+  out.height = box.height;
+  out.width = box.width;
+  out.bits = image.bits;
+  out.data.assign(static_cast<size_t>(image.channels * box.height * box.width * sample),
+                  std::byte{0});
   const int64_t first = std::max<int64_t>(0, box.left);
   const int64_t columns = std::min(image.width, box.left + box.width) - first;
   if (columns <= 0) return;
@@ -124,10 +139,16 @@ class Augmentation {
 
   void apply(const Flip& op, const OpDraw& draw) {
     if (!training_ || !happens(draw.block(0)[0], op.p)) return;
-    if (image_.bits == 8)
-      flip<uint8_t>(image_, op.axis);
-    else
-      flip<uint16_t>(image_, op.axis);
+    switch (image_.bits) {
+      case 8:
+        return flip<uint8_t>(image_, op.axis);
+      case 16:
+        return flip<uint16_t>(image_, op.axis);
+      case 32:
+        return flip<uint32_t>(image_, op.axis);
+      default:
+        return flip<uint64_t>(image_, op.axis);
+    }
   }
 
   void apply(const Brightness& op, const OpDraw& draw) {
@@ -163,6 +184,7 @@ class Augmentation {
   }
 
   void apply(const RandomResizedCrop& op, const OpDraw& draw) {
+    check_resizable(image_);
     const ImageSize size = size_of(op.size);
     const auto filter = static_cast<Filter>(op.filter);
     if (training_)

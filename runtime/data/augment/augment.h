@@ -22,9 +22,11 @@ struct AugmentDraws {
   bool training = true;  // predict jobs skip random ops and use the centers of crops
 };
 
-/// Applies the ops that act before normalization, in their order. `scratch` is working memory that
-/// is reused. Throws RunError if the image has no pixels, if a crop does not fit, or if a
-/// photometric op is applied to an image that is not of 8 bits and 1 or 3 channels (saturation: 3).
+/// Applies the ops that act before normalization, in their order. Crops and flips also accept rows
+/// whose samples have 32 or 64 bits, such as floats. `scratch` is working memory that is reused.
+/// Throws RunError if the image has no pixels, if a crop does not fit, if random_resized_crop is
+/// applied to samples of more than 16 bits, or if a photometric op is applied to an image that is
+/// not of 8 bits and 1 or 3 channels (saturation: 3).
 void apply_augment(const std::vector<plan::Augment>& ops, const AugmentDraws& draws, Image& image,
                    Image& scratch);
 

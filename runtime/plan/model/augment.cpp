@@ -38,9 +38,9 @@ std::optional<Extents> size_after(const std::vector<Augment>& ops) {
 namespace {
 
 /// Collects the faults of ops in order while it tracks the size of the rows.
-class Examination {
+class AugmentChecks {
  public:
-  explicit Examination(const AugmentedRows& rows) : rows_(rows) {}
+  explicit AugmentChecks(const AugmentedRows& rows) : rows_(rows) {}
 
   void check(size_t index, const Augment& op) {
     index_ = index;
@@ -67,6 +67,9 @@ class Examination {
     rows_.size = crop.size;
   }
   void check(const augments::RandomResizedCrop& crop) {
+    if (!rows_.resizable)
+      add("`random_resized_crop` on rows that are not uint8 or uint16",
+          "use `crop`, or store images as uint8");
     check_order("area", crop.area);
     check_order("aspect", crop.aspect);
     rows_.size = crop.size;
@@ -111,9 +114,9 @@ class Examination {
 }  // namespace
 
 std::vector<AugmentFault> faults_of(const std::vector<Augment>& ops, const AugmentedRows& rows) {
-  Examination examination(rows);
-  for (size_t i = 0; i < ops.size(); ++i) examination.check(i, ops[i]);
-  return std::move(examination).faults();
+  AugmentChecks checks(rows);
+  for (size_t i = 0; i < ops.size(); ++i) checks.check(i, ops[i]);
+  return std::move(checks).faults();
 }
 
 }  // namespace flow::plan

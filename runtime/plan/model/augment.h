@@ -180,6 +180,7 @@ struct AugmentedRows {
   std::optional<int64_t> channels;
   std::optional<augments::Extents> size;
   bool uint8 = true;
+  bool resizable = true;  // uint8 or uint16
 };
 
 struct AugmentFault {

@@ -41,6 +41,8 @@ TEST_CASE("faults name the op", "[data]") {
         Messages{"1: `flip` follows an op that acts after normalization"});
   CHECK(messages({Contrast{1}}, {{}, {}, false}) ==
         Messages{"0: `contrast` on rows that are not uint8"});
+  CHECK(messages({RandomResizedCrop{{4, 4}}}, {3, {}, false, false}) ==
+        Messages{"0: `random_resized_crop` on rows that are not uint8 or uint16"});
   CHECK(messages({Brightness{1}}, {4, {}, true}) ==
         Messages{"0: `brightness` on images of 4 channels; expected 1 or 3"});
   CHECK(messages({Saturation{1}}, {1, {}, true}) ==

@@ -55,7 +55,7 @@ std::vector<double> values_of(const Array& array) {
   return values;
 }
 
-struct Case {
+struct AugmentCase {
   std::string name, source;
   bool training;
   std::vector<plan::Augment> ops;
@@ -67,7 +67,7 @@ RandomResizedCrop resized(Extents size, Interval area = {0.08, 1},
   return {size, area, aspect, filter};
 }
 
-std::vector<Case> cases() {
+std::vector<AugmentCase> augment_cases() {
   constexpr auto kHorizontal = FlipAxis::kHorizontal, kVertical = FlipAxis::kVertical;
   return {
       {"crop", "rgb", true, {Crop{{6, 6}}}},
@@ -117,7 +117,7 @@ std::vector<Case> cases() {
   };
 }
 
-std::vector<double> augmented(const Case& one, Image image, const Use& use, Image& scratch) {
+std::vector<double> augmented(const AugmentCase& one, Image image, const Use& use, Image& scratch) {
   const AugmentDraws draws = draws_of(use, one.training);
   apply_augment(one.ops, draws, image, scratch);
   std::vector<double> values = values_of(image);
@@ -128,7 +128,7 @@ std::vector<double> augmented(const Case& one, Image image, const Use& use, Imag
 TEST_CASE("augmented images equal those of another implementation", "[data]") {
   const std::map<std::string, Array> golden = test::golden_arrays("data/draws");
   Image scratch;
-  for (const Case& one : cases()) {
+  for (const AugmentCase& one : augment_cases()) {
     std::vector<double> found;
     for (const Use& use : kUses) {
       const std::vector<double> values =
@@ -152,10 +152,38 @@ TEST_CASE("an image and its mask get the same crops and flips", "[data]") {
   CHECK(std::ranges::equal(image.plane<uint8_t>(2), mask.plane<uint8_t>(0)));
 }
 
+/// Returns the image with the same values as samples of type T.
+template <typename T>
+Image widened(const Image& image) {
+  const auto samples = image.samples<uint8_t>();
+  Image wide{image.channels, image.height, image.width, 8 * sizeof(T), {}};
+  wide.data.resize(samples.size() * sizeof(T));
+  std::ranges::copy(samples, wide.samples<T>().begin());
+  return wide;
+}
+
+template <typename T>
+void check_floats() {
+  const std::vector<plan::Augment> ops{Crop{{7, 11}, 3}, Flip{FlipAxis::kHorizontal, 1},
+                                       Flip{FlipAxis::kVertical, 1}};
+  Image image = image_of(test::golden_arrays("data/draws").at("source_rgb")), scratch;
+  Image wide = widened<T>(image);
+  apply_augment(ops, draws_of(kUses[1], true), image, scratch);
+  apply_augment(ops, draws_of(kUses[1], true), wide, scratch);
+  CHECK(wide.size() == image.size());
+  CHECK(std::ranges::equal(wide.samples<T>(), image.samples<uint8_t>()));
+}
+
+TEST_CASE("floats are cropped and flipped like the samples of images", "[data]") {
+  check_floats<float>();
+  check_floats<double>();
+}
+
 std::string refusal(const plan::Augment& op, int64_t channels, int64_t height, int64_t width,
                     int bits = 8, bool training = true) {
   Image image, scratch;
-  image.reshape(channels, height, width, bits);
+  image = {channels, height, width, bits, {}};
+  image.data.resize(static_cast<size_t>(channels * height * width * bits / 8));
   try {
     apply_augment({op}, draws_of(kUses[0], training), image, scratch);
   } catch (const RunError& error) {
@@ -169,6 +197,8 @@ TEST_CASE("images that an op does not support are rejected", "[data]") {
   CHECK(refusal(Crop{{8, 4}, 2}, 3, 4, 9) == "accepted");
   CHECK(refusal(Crop{{8, 4}, 2}, 3, 4, 9, 8, false) ==
         "image of [4, 9] is too small for a crop of [8, 4]");
+  CHECK(refusal(Crop{{65535, 65535}, 65535}, 257, 1, 1, 64) ==
+        "crop of [65535, 65535] from 257 channels has too many samples");
   CHECK(refusal(Contrast{1}, 2, 4, 4) ==
         "`contrast` on an image of 2 channels with 8 bits; expected 1 or 3 with 8");
   CHECK(refusal(Brightness{1}, 3, 4, 4, 16) ==
@@ -176,6 +206,8 @@ TEST_CASE("images that an op does not support are rejected", "[data]") {
   CHECK(refusal(Saturation{1}, 1, 4, 4) ==
         "`saturation` on an image of 1 channels with 8 bits; expected 3 with 8");
   CHECK(refusal(Saturation{1}, 1, 4, 4, 8, false) == "accepted");
+  CHECK(refusal(resized({2, 2}), 3, 4, 4, 32) ==
+        "`random_resized_crop` on rows that are not uint8 or uint16");
   CHECK(refusal(resized({2, 2}), 3, 0, 4) == "image without pixels");
 }
 

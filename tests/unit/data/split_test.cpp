@@ -19,13 +19,13 @@ plan::Split split_of(std::vector<plan::SplitPart> parts, int64_t seed = 0) {
   return split;
 }
 
-struct Case {
+struct SplitCase {
   std::string name;
   plan::Split options;
   int64_t rows;
 };
 
-std::vector<Case> cases() {
+std::vector<SplitCase> split_cases() {
   return {{"two", split_of({{"a", 0.5}}), 2},
           {"tenth", split_of({{"a", 0.1}}), 95},
           {"three", split_of({{"a", 0.15}, {"b", 0.25}, {"c", 0.3}}, 12345), 90}};
@@ -58,7 +58,7 @@ SplitRows rows_after(const std::vector<int64_t>& starts) {
 
 TEST_CASE("splits equal those of another implementation", "[data]") {
   const std::map<std::string, Array> golden = test::golden_arrays("data/draws");
-  for (const auto& [name, options, rows] : cases()) {
+  for (const auto& [name, options, rows] : split_cases()) {
     const auto ids = golden.at("ids_" + name).as<int64_t>();
     check_split("random_" + name, split_random(options, "houses", rows), golden);
     check_split("last_" + name, rows_after(split_last(options, "houses", rows)), golden);
