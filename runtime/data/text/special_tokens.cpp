@@ -21,7 +21,7 @@ SpecialTokens::SpecialTokens(std::vector<std::pair<std::string, int32_t>> tokens
     : tokens_(std::move(tokens)) {
   std::erase_if(tokens_, [](const auto& token) { return token.first.empty(); });
   std::ranges::sort(tokens_);
-  tokens_.erase(std::ranges::unique(tokens_).begin(), tokens_.end());
+  tokens_.erase(std::unique(tokens_.begin(), tokens_.end()), tokens_.end());
   for (size_t i = 0; i < tokens_.size(); ++i) {
     const std::string& text = tokens_[i].first;
     if (text.size() > kLongestToken)
@@ -53,10 +53,12 @@ SpecialTokens::Match SpecialTokens::longest_at(std::string_view text, size_t at)
       rest = rest.subspan(1);
     }
     if (at + length == text.size()) break;
-    const auto equal = std::ranges::equal_range(
-        rest, static_cast<unsigned char>(text[at + length]), {},
-        [length](const auto& token) { return static_cast<unsigned char>(token.first[length]); });
-    rest = {equal.begin(), equal.end()};
+    const auto next = static_cast<unsigned char>(text[at + length]);
+    const auto byte_of = [length](const auto& token) {
+      return static_cast<unsigned char>(token.first[length]);
+    };
+    rest = {std::ranges::lower_bound(rest, next, {}, byte_of),
+            std::ranges::upper_bound(rest, next, {}, byte_of)};
   }
   return match;
 }
