@@ -186,7 +186,7 @@ class Augmentation {
   void apply(const RandomResizedCrop& op, const OpDraw& draw) {
     check_resizable(image_);
     const ImageSize size = size_of(op.size);
-    const auto filter = static_cast<Filter>(op.filter);
+    const auto filter = op.filter;
     if (training_)
       resize_part(image_, random_resized_box(draw, image_.size(), op.area, op.aspect), size,
                   {0, 0, size.height, size.width}, filter, scratch_);

@@ -91,11 +91,29 @@ void Column::read_row(const BatchRows& batch, size_t i, DType dtype, std::byte* 
                       Worker& worker) {
   const RowDraws draws = draws_of(batch, i);
   const int64_t row = batch.rows[i];
-  const std::span<const std::byte> read = elements(row, draws, worker);
+  const std::span<const std::byte> read = checked_elements(row, draws, worker);
   if (!source_->has_final_pass()) return convert(read, row, dtype, out);
   worker.scratch.numbers.resize(elements_of(row_shape_));
   convert(read, row, DType::kFloat64, reinterpret_cast<std::byte*>(worker.scratch.numbers.data()));
   finish(draws, dtype, out, worker);
+}
+
+/// Returns the elements of a row, of which there are as many as row_shape_ requires.
+std::span<const std::byte> Column::checked_elements(int64_t row, const RowDraws& draws,
+                                                    Worker& worker) const try {
+  const std::span<const std::byte> read = elements(row, draws, worker);
+  if (source_->row_elements() == 0) {
+    const Image& image = worker.scratch.image;
+    const Shape shape{image.channels, image.height, image.width};
+    if (shape != row_shape_)
+      throw BadRowError(fmt::format("{}: the image has shape {}; expected {}", row_text(row),
+                                    shape.str(), row_shape_.str()),
+                        "add `size: [HEIGHT, WIDTH]` to the column");
+  }
+  FLOW_CHECK(read.size() == elements_of(row_shape_) * source_->element().bytes());
+  return read;
+} catch (const BadRowError& error) {
+  throw error.at(where_);
 }
 
 /// Returns the elements of a row or a window before conversion.
@@ -118,7 +136,6 @@ std::span<const std::byte> Column::elements(int64_t row, const RowDraws& draws,
 void Column::convert(std::span<const std::byte> elements, int64_t row, DType dtype,
                      std::byte* out) {
   const size_t from = converted_ * source_->element().bytes(), to = converted_ * size_of(dtype);
-  FLOW_CHECK(elements.size() == elements_of(row_shape_) / converted_ * from);
   for (size_t i = 0; i * from < elements.size(); ++i) {
     auto misfit = converter_.convert(elements.data() + i * from, dtype, out + i * to);
     if (!misfit) continue;
@@ -130,7 +147,7 @@ void Column::convert(std::span<const std::byte> elements, int64_t row, DType dty
 /// Augments normalized values and rounds them.
 void Column::finish(const RowDraws& draws, DType dtype, std::byte* out, Worker& worker) {
   std::vector<double>& numbers = worker.scratch.numbers;
-  source_->finish(draws, numbers);
+  source_->finish(draws, row_shape_, numbers);
   const auto misfit =
       rounder_.convert(reinterpret_cast<const std::byte*>(numbers.data()), dtype, out);
   if (misfit) refuse(*misfit, draws.row, dtype);

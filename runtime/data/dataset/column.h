@@ -99,6 +99,8 @@ class Column {
   int64_t source_row(int64_t row, int64_t offset) const;
   RowDraws draws_of(const BatchRows& batch, size_t i) const;
   void read_row(const BatchRows& batch, size_t i, DType dtype, std::byte* out, Worker& worker);
+  std::span<const std::byte> checked_elements(int64_t row, const RowDraws& draws,
+                                              Worker& worker) const;
   std::span<const std::byte> elements(int64_t row, const RowDraws& draws, Worker& worker) const;
   void convert(std::span<const std::byte> elements, int64_t row, DType dtype, std::byte* out);
   void finish(const RowDraws& draws, DType dtype, std::byte* out, Worker& worker);

@@ -99,7 +99,7 @@ void check_channels(const plan::Column& column) {
 
 std::vector<OpenColumn> open_columns(const plan::Dataset& dataset, const DatasetRequest& request) {
   FLOW_CHECK(!dataset.columns.empty(), "dataset {}", dataset.name);
-  const auto sources = open_sources(dataset, request.root);
+  const auto sources = open_sources(dataset, request.columns, request.root);
   std::vector<OpenColumn> columns;
   for (size_t i = 0; i < sources.size(); ++i) {
     const plan::Column& column = dataset.columns[i];

@@ -54,9 +54,11 @@ class ChannelValues {
     std::optional<io::RowConverter> converter;
     std::vector<double> values;
     Scratch scratch;
+    RowDraws draws;
+    draws.augments = false;
     for (int64_t i = 0; i < rows_.size(); ++i) {
       const int64_t row = ranges_[rows_[i]];
-      const auto bytes = source_.read(row, {.augments = false}, scratch);
+      const auto bytes = source_.read(row, draws, scratch);
       const size_t elements = bytes.size() / type.bytes();
       if (!converter || elements != values.size()) {  // images may have different sizes
         values.resize(elements);

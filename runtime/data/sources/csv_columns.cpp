@@ -106,7 +106,7 @@ std::shared_ptr<SourceRows> make_rows(const plan::Column& column, const fs::path
           place, table.bad_rows, bad_row, table.first_rows);
     case plan::CellType::kImage:
       return std::make_shared<ImageRows>(
-          column, std::make_unique<CsvImages>(column, root, shared, request));
+          *column.image, std::make_unique<CsvImages>(column, root, shared, request));
     case plan::CellType::kCategory:
       return std::make_shared<CategoryRows>(
           CategoryCells{std::move(cells.ids), std::move(cells.categories),

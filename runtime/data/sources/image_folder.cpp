@@ -82,7 +82,7 @@ std::shared_ptr<SourceRows> open_image_folder(const plan::Column& column, const 
   Folders folders = list_folders(column, root);
   if (column.image->take == plan::ImageFormat::Take::kClass)
     return open_classes(column, root, std::move(folders));
-  return std::make_shared<ImageRows>(column, std::make_unique<FolderImages>(std::move(folders)));
+  return std::make_shared<ImageRows>(*column.image, std::make_unique<FolderImages>(std::move(folders)));
 }
 
 }  // namespace flow::data

@@ -4,22 +4,12 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <variant>
+#include <bit>
 
-#include "runtime/data/augment/augment.h"
 #include "runtime/data/unpack.h"
 
 namespace flow::data {
 namespace {
-
-bool is_erasure(const plan::Augment& op) {
-  return std::holds_alternative<plan::augments::Erase>(op) ||
-         std::holds_alternative<plan::augments::Cutout>(op);
-}
-
-AugmentDraws draws_of(const RowDraws& draws) {
-  return {{draws.seed, draws.dataset, draws.epoch}, draws.row, draws.attempt, draws.training};
-}
 
 Channels channels_of(plan::ImageFormat::Channels channels) {
   switch (channels) {
@@ -85,16 +75,11 @@ std::optional<Fit> fit_of(const plan::ImageFormat& format) {
              format.filter, static_cast<uint16_t>(format.fill), format.max_pixels};
 }
 
-ImageRows::ImageRows(const plan::Column& column, std::unique_ptr<ImageFiles> files)
-    : format_(*column.image),
-      shape_(column.source_row_shape()),
-      options_(decode_options(format_)),
-      fit_(fit_of(format_)),
-      erases_(std::ranges::any_of(format_.augment, is_erasure)),
-      files_(std::move(files)) {}
+ImageRows::ImageRows(const plan::ImageFormat& format, std::unique_ptr<ImageFiles> files)
+    : options_(decode_options(format)), fit_(fit_of(format)), files_(std::move(files)) {}
 
 StoredElement ImageRows::element() const {
-  if (format_.bits == 8) return {DType::kUInt8};
+  if (options_.bits == 8) return {DType::kUInt8};
   return {DType::kInt32, io::Narrow::kUInt16, std::endian::native == std::endian::big};
 }
 
@@ -103,36 +88,18 @@ RunError ImageRows::bad_row(int64_t row) const {
                                                               : SourceRows::bad_row(row);
 }
 
-/// Leaves the image in `scratch.image`.
-void ImageRows::decode(int64_t row, const RowDraws& draws, Scratch& scratch) const {
+std::span<const std::byte> ImageRows::read(int64_t row, const RowDraws&, Scratch& scratch) const {
   const std::span<const std::byte> bytes = files_->bytes(row, scratch.bytes);
-  Image& image = scratch.image;
-  decode_image(bytes, options_, image);
-  if (fit_) {
-    fit_image(image, *fit_, scratch.other);
-    std::swap(image, scratch.other);
-  }
-  if (draws.augments) apply_augment(format_.augment, draws_of(draws), image, scratch.other);
-  const Shape shape{image.channels, image.height, image.width};
-  if (draws.augments && shape_.rank() > 0 && shape != shape_)
-    throw RunError(fmt::format("the image has shape {}; expected {}", shape.str(), shape_.str()),
-                   "add `size: [HEIGHT, WIDTH]` to the column");
-}
-
-std::span<const std::byte> ImageRows::read(int64_t row, const RowDraws& draws,
-                                           Scratch& scratch) const {
   try {
-    decode(row, draws, scratch);
-  } catch (const BadRowError&) {
-    throw;
+    decode_image(bytes, options_, scratch.image);
+    if (fit_) {
+      fit_image(scratch.image, *fit_, scratch.other);
+      std::swap(scratch.image, scratch.other);
+    }
   } catch (const RunError& error) {
     throw BadRowError(fmt::format("{}: {}", files_->row_text(row), error.what()), error.hint());
   }
   return scratch.image.data;
-}
-
-void ImageRows::finish(const RowDraws& draws, std::span<double> values) const {
-  apply_erasures(format_.augment, draws_of(draws), {shape_[1], shape_[2]}, values);
 }
 
 }  // namespace flow::data

@@ -31,10 +31,10 @@ class ImageFiles {
   virtual void recovering(const std::function<void()>& read) const { read(); }
 };
 
-/// Decodes, fits and augments images. An image with another shape than the column's is a bad row.
+/// Decodes images and fits them to the size of their column.
 class ImageRows : public SourceRows {
  public:
-  ImageRows(const plan::Column& column, std::unique_ptr<ImageFiles> files);
+  ImageRows(const plan::ImageFormat& format, std::unique_ptr<ImageFiles> files);
 
   int64_t rows() const override { return files_->rows(); }
   StoredElement element() const override;
@@ -47,17 +47,10 @@ class ImageRows : public SourceRows {
   void recovering(const std::function<void()>& read) const override { files_->recovering(read); }
   std::span<const std::byte> read(int64_t row, const RowDraws& draws,
                                   Scratch& scratch) const override;
-  bool has_final_pass() const override { return erases_; }
-  void finish(const RowDraws& draws, std::span<double> values) const override;
 
  private:
-  void decode(int64_t row, const RowDraws& draws, Scratch& scratch) const;
-
-  plan::ImageFormat format_;
-  Shape shape_;  // [] if the size is not checked
   DecodeOptions options_;
   std::optional<Fit> fit_;
-  bool erases_;
   std::unique_ptr<ImageFiles> files_;
 };
 

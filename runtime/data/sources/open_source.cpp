@@ -7,15 +7,21 @@
 #include <array>
 #include <cctype>
 
+#include "runtime/data/files/raw_rows.h"
 #include "runtime/data/sources/array_rows.h"
+#include "runtime/data/sources/augmented_rows.h"
 #include "runtime/data/sources/column_files.h"
+#include "runtime/data/sources/csv_columns.h"
+#include "runtime/data/sources/image_folder.h"
+#include "runtime/data/sources/tar_columns.h"
+#include "runtime/data/sources/text_rows.h"
 #include "runtime/io/gunzip.h"
 #include "runtime/plan/model/enum_names.h"
 
 namespace flow::data {
 namespace {
 
-using Source = std::unique_ptr<SourceRows>;
+using Source = std::shared_ptr<SourceRows>;
 
 /// Returns the products of the leading extents without duplicates: {1, 3, 84, 2352} for [3, 28,
 /// 28].
@@ -46,9 +52,18 @@ void check_row_shape(const plan::Column& column, const fs::path& path, const Sha
           : "set the shape of the column and of the input to that of a row in the file");
 }
 
-/// Reads one file of a column of arrays.
-io::Rows read_rows(const plan::Column& column, const fs::path& path) {
-  const io::CheckShape check = [&](const Shape& shape) { check_row_shape(column, path, shape); };
+BinFormat bin_format_of(const plan::BinFormat& format) {
+  const std::optional<ElementType> type = parse_element_type(format.dtype);
+  FLOW_CHECK(type.has_value(), "element type {}", format.dtype);
+  return {*type, format.endian == plan::BinFormat::Endian::kBig,
+          static_cast<uint64_t>(format.offset)};
+}
+
+/// Reads one file of a column of arrays. The shape of rows is only checked if a job reads them.
+io::Rows read_rows(const plan::Column& column, bool is_read, const fs::path& path) {
+  const io::CheckShape check = [&](const Shape& shape) {
+    if (is_read) check_row_shape(column, path, shape);
+  };
   switch (column.source) {
     case plan::SourceKind::kIdx:
       return io::read_idx_rows(path, check);
@@ -56,19 +71,29 @@ io::Rows read_rows(const plan::Column& column, const fs::path& path) {
       return io::read_npy_rows(path, check);
     case plan::SourceKind::kNpz:
       return io::read_npz_rows(path, column.array.value_or(""), check);
+    case plan::SourceKind::kBin:
+      return read_bin_rows(path, bin_format_of(*column.bin), column.source_row_shape(), check);
+    case plan::SourceKind::kSafetensors:
+      return read_safetensors_rows(path, column.array.value_or(""), check);
     default:
       FLOW_CHECK(false, "source {}", plan::enum_name(column.source));
   }
 }
 
-Source open_arrays(const plan::Column& column, const std::vector<fs::path>& paths) {
+Source open_arrays(const plan::Column& column, bool is_read, const fs::path& root) {
   std::vector<io::Rows> files;
   std::vector<std::string> names;
-  for (const fs::path& path : paths) {
-    files.push_back(read_rows(column, path));
+  for (const fs::path& path : files_of(column, root)) {
+    files.push_back(read_rows(column, is_read, path));
     names.push_back(path.string());
   }
-  return std::make_unique<ArrayRows>(std::move(files), std::move(names), column.source_row_shape());
+  return std::make_shared<ArrayRows>(std::move(files), std::move(names));
+}
+
+Source open_text(const plan::Column& column, const fs::path& root) {
+  const std::vector<fs::path> files = files_of(column, root);
+  return column.text->lines ? open_text_lines(column, root, files)
+                            : open_text_stream(column, root, files);
 }
 
 /// Returns the hint for the decompressed content of a gzip file.
@@ -117,21 +142,73 @@ std::string hint_for(const plan::Column& column, const fs::path& root, const Run
   return error.hint();
 }
 
-}  // namespace
+/// Returns true if both columns read the same files in the same way, so that they are opened
+/// together.
+bool share_files(const plan::Column& a, const plan::Column& b) {
+  return a.source == b.source && a.files == b.files &&
+         (a.source == plan::SourceKind::kTar || same_csv(a, b));
+}
 
-Source open_source(const plan::Column& column, const fs::path& root) {
+/// Opens columns that share their files, or one column.
+std::vector<Source> open_together(std::span<const plan::Column* const> columns, bool is_read,
+                                  const fs::path& root) {
+  const plan::Column& first = *columns.front();
+  switch (first.source) {
+    case plan::SourceKind::kCsv:
+      return open_csv_columns(columns, root);
+    case plan::SourceKind::kTar:
+      return open_tar_columns(columns, root);
+    case plan::SourceKind::kText:
+      return {open_text(first, root)};
+    case plan::SourceKind::kImages:
+      return {open_image_folder(first, root)};
+    default:
+      return {open_arrays(first, is_read, root)};
+  }
+}
+
+Source augmented(const plan::Column& column, Source source) {
+  if (!column.image || column.image->augment.empty()) return source;
+  return std::make_shared<AugmentedRows>(std::move(source), column.image->augment,
+                                         column.source_row_shape());
+}
+
+/// Opens columns and names the place in the job file in errors.
+std::vector<Source> open_at_place(std::span<const plan::Column* const> columns, bool is_read,
+                                  const fs::path& root) {
+  const plan::Column& first = *columns.front();
   try {
-    return open_arrays(column, files_of(column, root));
+    return open_together(columns, is_read, root);
   } catch (const RunError& error) {
-    throw RunError(fmt::format("{}: {}", column.where, error.what()), hint_for(column, root, error),
+    throw RunError(fmt::format("{}: {}", first.where, error.what()), hint_for(first, root, error),
                    error.exit_status());
   }
 }
 
-std::vector<std::shared_ptr<SourceRows>> open_sources(const plan::Dataset& dataset,
-                                                      const fs::path& root) {
-  std::vector<std::shared_ptr<SourceRows>> sources;
-  for (const plan::Column& column : dataset.columns) sources.push_back(open_source(column, root));
+}  // namespace
+
+Source open_source(const plan::Column& column, const fs::path& root) {
+  const plan::Column* const one = &column;
+  return augmented(column, open_at_place({&one, 1}, true, root).front());
+}
+
+std::vector<Source> open_sources(const plan::Dataset& dataset,
+                                 const std::vector<std::string>& read, const fs::path& root) {
+  std::vector<Source> sources(dataset.columns.size());
+  for (size_t i = 0; i < sources.size(); ++i) {
+    if (sources[i]) continue;
+    std::vector<const plan::Column*> together;
+    std::vector<size_t> indices;
+    for (size_t k = i; k < sources.size(); ++k)
+      if (k == i || share_files(dataset.columns[i], dataset.columns[k])) {
+        together.push_back(&dataset.columns[k]);
+        indices.push_back(k);
+      }
+    const bool is_read = std::ranges::count(read, dataset.columns[i].name) > 0;
+    std::vector<Source> opened = open_at_place(together, is_read, root);
+    for (size_t k = 0; k < indices.size(); ++k)
+      sources[indices[k]] = augmented(*together[k], std::move(opened[k]));
+  }
   return sources;
 }
 

@@ -2,6 +2,8 @@
 #pragma once
 
 #include <memory>
+#include <string>
+#include <vector>
 
 #include "runtime/base/file.h"
 #include "runtime/data/sources/source_rows.h"
@@ -13,10 +15,12 @@ namespace flow::data {
 /// Throws RunError if a file is missing, damaged or not of the column's format, or if its rows are
 /// not column.row_shape. The message states column.where, the path, what was found and what was
 /// expected.
-std::unique_ptr<SourceRows> open_source(const plan::Column& column, const fs::path& root);
+std::shared_ptr<SourceRows> open_source(const plan::Column& column, const fs::path& root);
 
 /// Opens the columns of a dataset, in their order. Columns that read the same files share them.
+/// `read` are the columns that a job reads; the shape of other rows is not checked.
 std::vector<std::shared_ptr<SourceRows>> open_sources(const plan::Dataset& dataset,
+                                                      const std::vector<std::string>& read,
                                                       const fs::path& root);
 
 }  // namespace flow::data

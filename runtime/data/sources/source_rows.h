@@ -61,7 +61,8 @@ class SourceRows {
 
   virtual int64_t rows() const = 0;
   virtual StoredElement element() const = 0;
-  /// The number of elements of a row, or 0 if it is only known when a row is read.
+  /// The number of elements of a row, or 0 if rows are images, which `read` leaves in
+  /// `scratch.image`.
   virtual int64_t row_elements() const = 0;
   /// The name under which users find a row: "row 12 of data/labels.npy", "houses.csv:17:9".
   virtual std::string row_text(int64_t row) const = 0;
@@ -84,8 +85,9 @@ class SourceRows {
                                           Scratch& scratch) const = 0;
   /// Returns true if `finish` changes rows.
   virtual bool has_final_pass() const { return false; }
-  /// Called with the values of a row after scaling and normalization, in float64.
-  virtual void finish(const RowDraws&, std::span<double>) const {}
+  /// Called with the values of a row after scaling and normalization, in float64. `row` is their
+  /// shape.
+  virtual void finish(const RowDraws&, const Shape&, std::span<double>) const {}
 
   /// Returns true if the element is missing and was not replaced yet.
   virtual bool is_missing(int64_t, int64_t) const { return false; }
