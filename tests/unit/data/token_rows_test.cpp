@@ -21,7 +21,7 @@ plan::TextFormat format_of(int64_t length = 0) {
   return format;
 }
 
-const plan::Replacement kNoUnknown{};
+const plan::Replacement kNoReplacement{};
 
 Ids row_of(const TokenRows& rows, int64_t row, int64_t length) {
   Ids ids(static_cast<size_t>(length), -7);
@@ -37,7 +37,7 @@ Ids only_row(const plan::TextFormat& format, std::string_view text) {
 }
 
 template <typename Call>
-std::string thrown_by(Call call) {
+std::string failure_of(Call call) {
   try {
     call();
   } catch (const RunError& error) {
@@ -102,7 +102,7 @@ TEST_CASE("begin and end stay when a row is cut", "[token_rows]") {
   format.length = 2;
   CHECK(only_row(format, "abcdef") == Ids{1, 2});
   format.length = 1;
-  CHECK(thrown_by([&] { only_row(format, "a"); }) ==
+  CHECK(failure_of([&] { only_row(format, "a"); }) ==
         "`length: 1` is too short for `begin` and `end`");
 }
 
@@ -153,9 +153,9 @@ TEST_CASE("lines end with LF, and files form one sequence", "[token_rows]") {
 TEST_CASE("texts without lines or ids are refused", "[token_rows]") {
   const Files files{"", "\xEF\xBB\xBF"};
   const std::string names = files.paths[0].string() + ", " + files.paths[1].string();
-  CHECK(thrown_by([&] { TextLines(files.paths, *bytes_tokenizer(), format_of()); }) ==
+  CHECK(failure_of([&] { TextLines(files.paths, *bytes_tokenizer(), format_of()); }) ==
         names + ": the text has no lines");
-  CHECK(thrown_by([&] { TokenStream(files.paths, *bytes_tokenizer(), {}); }) ==
+  CHECK(failure_of([&] { TokenStream(files.paths, *bytes_tokenizer(), {}); }) ==
         names + ": the text is empty");
 }
 
@@ -179,7 +179,7 @@ TEST_CASE("characters are learned from some rows and refused in others", "[token
   CHECK(learned == U"ab\u00e9");
   CHECK(categories_of(learned) == std::vector<std::string>{"a", "b", "\u00e9"});
   CHECK(characters_of(categories_of(learned)) == learned);
-  const auto bad = lines.use_characters({learned, kNoUnknown});
+  const auto bad = lines.use_characters({learned, kNoReplacement});
   REQUIRE(bad.size() == 1);
   CHECK(bad[0].row == 1);
   CHECK(bad[0].place == files.paths[0].string() + ":2:2");
@@ -189,11 +189,11 @@ TEST_CASE("characters are learned from some rows and refused in others", "[token
 }
 
 TEST_CASE("categories that are not characters are refused", "[token_rows]") {
-  CHECK(thrown_by([] { characters_of(std::vector<std::string>{"ab"}); }) ==
+  CHECK(failure_of([] { characters_of(std::vector<std::string>{"ab"}); }) ==
         "`ab` is not one character");
-  CHECK(thrown_by([] { characters_of(std::vector<std::string>{""}); }) ==
+  CHECK(failure_of([] { characters_of(std::vector<std::string>{""}); }) ==
         "`` is not one character");
-  CHECK(thrown_by([] { characters_of(std::vector<std::string>{"\xFF"}); }) ==
+  CHECK(failure_of([] { characters_of(std::vector<std::string>{"\xFF"}); }) ==
         "`invalid UTF-8` is not one character");
 }
 
@@ -216,7 +216,7 @@ TEST_CASE("files form one stream with begin and end around each", "[token_rows]"
   CHECK(stream.file_starts() == Ids{0, 6});
   CHECK(stream.place(7) == "id 1 of " + files.paths[1].string());
   format.end = -1;
-  CHECK(thrown_by([&] {
+  CHECK(failure_of([&] {
           TokenStream(files.paths, *bytes_tokenizer(), format);
         }).find("expected an id from 0 to 2147483647, found -1") != std::string::npos);
 }
@@ -232,17 +232,17 @@ TEST_CASE("a stream learns characters, but not from begin and end", "[token_rows
   CHECK(learned == U"ab\u20ac");
   CHECK(stream.characters_in(Ids{0, 2}) == U"b");
   TokenStream again(files.paths, *code_points_tokenizer(), format);
-  CHECK(thrown_by([&] {
-          again.use_characters({U"ab", kNoUnknown});
+  CHECK(failure_of([&] {
+          again.use_characters({U"ab", kNoReplacement});
         }) == "id 1 of " + files.paths[0].string() + ": unknown character `\u20ac` (U+20AC)");
-  stream.use_characters({learned, kNoUnknown});
+  stream.use_characters({learned, kNoReplacement});
   CHECK(ids_of(stream) == Ids{1, 2, 5, 0, 1, 5});
   CHECK(stream.ids().element_bytes() == 1);
 }
 
 TEST_CASE("a stream that is not UTF-8 fails with line and column", "[token_rows]") {
   const Files files{"a\n\u00e9\u00e9\xFF"};
-  CHECK(thrown_by([&] { TokenStream(files.paths, *code_points_tokenizer(), {}); }) ==
+  CHECK(failure_of([&] { TokenStream(files.paths, *code_points_tokenizer(), {}); }) ==
         files.paths[0].string() + ":2:3: invalid UTF-8: byte 0xff");
 }
 
