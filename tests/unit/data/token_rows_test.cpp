@@ -46,11 +46,11 @@ std::string failure_of(Call call) {
   return "nothing";
 }
 
-struct Files {
+struct TextFiles {
   FreshDirectory directory;
   std::vector<fs::path> paths;
 
-  Files(std::initializer_list<std::string> texts) {
+  TextFiles(std::initializer_list<std::string> texts) {
     for (const std::string& text : texts) {
       paths.push_back(directory / (std::string(1, static_cast<char>('a' + paths.size())) + ".txt"));
       write_text_atomically(paths.back(), text);
@@ -131,7 +131,7 @@ TEST_CASE("rows that are too long can be refused", "[token_rows]") {
 }
 
 TEST_CASE("lines end with LF, and files form one sequence", "[token_rows]") {
-  const Files files{
+  const TextFiles files{
       "\xEF\xBB\xBF"
       "ab\r\n\n\r\r\nc\r",
       "", "\n", "d\n"};
@@ -151,7 +151,7 @@ TEST_CASE("lines end with LF, and files form one sequence", "[token_rows]") {
 }
 
 TEST_CASE("texts without lines or ids are refused", "[token_rows]") {
-  const Files files{"", "\xEF\xBB\xBF"};
+  const TextFiles files{"", "\xEF\xBB\xBF"};
   const std::string names = files.paths[0].string() + ", " + files.paths[1].string();
   CHECK(failure_of([&] { TextLines(files.paths, *bytes_tokenizer(), format_of()); }) ==
         names + ": the text has no lines");
@@ -160,7 +160,7 @@ TEST_CASE("texts without lines or ids are refused", "[token_rows]") {
 }
 
 TEST_CASE("lines that are not UTF-8 are bad rows with their places", "[token_rows]") {
-  const Files files{"ok\nn\u00e9\xFFx\n", "y\nab\xC3\n"};
+  const TextFiles files{"ok\nn\u00e9\xFFx\n", "y\nab\xC3\n"};
   const TextLines lines(files.paths, *code_points_tokenizer(), format_of());
   REQUIRE(lines.bad_rows().size() == 2);
   CHECK(lines.bad_rows()[0].row == 1);
@@ -173,7 +173,7 @@ TEST_CASE("lines that are not UTF-8 are bad rows with their places", "[token_row
 }
 
 TEST_CASE("characters are learned from some rows and refused in others", "[token_rows]") {
-  const Files files{"b\u00e9\na😀\nab\n"};
+  const TextFiles files{"b\u00e9\na😀\nab\n"};
   TextLines lines(files.paths, *code_points_tokenizer(), format_of());
   const std::u32string learned = lines.rows().characters_in(Ids{0, 2});
   CHECK(learned == U"ab\u00e9");
@@ -204,9 +204,9 @@ Ids ids_of(const TokenStream& stream) {
 }
 
 TEST_CASE("files form one stream with begin and end around each", "[token_rows]") {
-  const Files files{"ab\r\n",
-                    "\xEF\xBB\xBF"
-                    "c"};
+  const TextFiles files{"ab\r\n",
+                        "\xEF\xBB\xBF"
+                        "c"};
   plan::TextFormat format;
   format.begin = 1;
   format.end = 300;
@@ -222,7 +222,7 @@ TEST_CASE("files form one stream with begin and end around each", "[token_rows]"
 }
 
 TEST_CASE("a stream learns characters, but not from begin and end", "[token_rows]") {
-  const Files files{"b\u20ac", "ab"};
+  const TextFiles files{"b\u20ac", "ab"};
   plan::TextFormat format;
   format.end = 5;
   TokenStream stream(files.paths, *code_points_tokenizer(), format);
@@ -241,7 +241,7 @@ TEST_CASE("a stream learns characters, but not from begin and end", "[token_rows
 }
 
 TEST_CASE("a stream that is not UTF-8 fails with line and column", "[token_rows]") {
-  const Files files{"a\n\u00e9\u00e9\xFF"};
+  const TextFiles files{"a\n\u00e9\u00e9\xFF"};
   CHECK(failure_of([&] { TokenStream(files.paths, *code_points_tokenizer(), {}); }) ==
         files.paths[0].string() + ":2:3: invalid UTF-8: byte 0xff");
 }
@@ -250,7 +250,7 @@ TEST_CASE("text files may be packed", "[token_rows]") {
   const std::string text(100000, 'x');
   std::string packed(ZSTD_compressBound(text.size()), '\0');
   packed.resize(ZSTD_compress(packed.data(), packed.size(), text.data(), text.size(), 3));
-  const Files files{packed};
+  const TextFiles files{packed};
   CHECK(ids_of(TokenStream(files.paths, *bytes_tokenizer(), {})) == Ids(100000, 'x'));
 }
 
