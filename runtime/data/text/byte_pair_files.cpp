@@ -7,9 +7,8 @@
 #include "runtime/base/error.h"
 #include "runtime/base/text.h"
 #include "runtime/data/text/byte_pairs.h"
-#include "runtime/data/text/utf8.h"
-
 #include "runtime/data/text/tokenizer_json.h"
+#include "runtime/data/text/utf8.h"
 
 namespace flow::data {
 

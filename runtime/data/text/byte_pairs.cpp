@@ -145,14 +145,17 @@ class BytePairTokenizer : public Tokenizer {
   }
 
   std::optional<TextProblem> merge_piece(std::string_view piece, Workspace& work) const {
-    if (const auto whole = whole_.find(std::string(piece)); whole != whole_.end()) {
-      work.ids.push_back(whole->second);
-      return {};
+    if (!whole_.empty()) {
+      const auto whole = whole_.find(std::string(piece));
+      if (whole != whole_.end()) {
+        work.ids.push_back(whole->second);
+        return {};
+      }
     }
     work.merged.clear();
     for (const char c : piece) {
       const int32_t id = table_.id_of_byte(static_cast<unsigned char>(c));
-      if (id < 0) return missing_byte(work.merged.size(), static_cast<unsigned char>(c));
+      if (id < 0) return missing_byte(piece, work.merged.size());
       work.merged.push_back(id);
     }
     table_.merge(work.merged);
@@ -160,7 +163,10 @@ class BytePairTokenizer : public Tokenizer {
     return {};
   }
 
-  static TextProblem missing_byte(size_t offset, unsigned char byte) {
+  /// Returns the problem of the byte at `offset`, at the start of its character.
+  static TextProblem missing_byte(std::string_view piece, size_t offset) {
+    const auto byte = static_cast<unsigned char>(piece[offset]);
+    while (offset > 0 && (static_cast<unsigned char>(piece[offset]) & 0xC0) == 0x80) --offset;
     return {.offset = offset,
             .message = fmt::format("the vocabulary does not have byte 0x{:02x}, symbol `{}`", byte,
                                    symbol_of_byte(byte)),

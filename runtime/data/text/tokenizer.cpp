@@ -38,13 +38,15 @@ namespace {
 
 constexpr std::string_view kReplacement = "\xEF\xBF\xBD";  // U+FFFD
 
+constexpr size_t kIdsInBlock = 16384;  // ids that are passed on together
+
 /// Collects ids and passes them on in blocks.
 class IdBlock {
  public:
   explicit IdBlock(const IdConsumer& consume) : consume_(consume) {}
   void push(int32_t id) {
     ids_.push_back(id);
-    if (ids_.size() == kBlock) flush();
+    if (ids_.size() == kIdsInBlock) flush();
   }
   void flush() {
     if (!ids_.empty()) consume_(ids_);
@@ -52,7 +54,6 @@ class IdBlock {
   }
 
  private:
-  static constexpr size_t kBlock = 16384;
   const IdConsumer& consume_;
   std::vector<int32_t> ids_;
 };
@@ -61,9 +62,14 @@ class BytesTokenizer : public Tokenizer {
  public:
   std::optional<TextProblem> encode(std::string_view text,
                                     const IdConsumer& consume) const override {
-    IdBlock block(consume);
-    for (const char c : text) block.push(static_cast<unsigned char>(c));
-    block.flush();
+    std::vector<int32_t> block;
+    for (; !text.empty(); text.remove_prefix(block.size())) {
+      const std::string_view part = text.substr(0, kIdsInBlock);
+      block.resize(part.size());
+      std::ranges::transform(part, block.begin(),
+                             [](char c) { return static_cast<unsigned char>(c); });
+      consume(block);
+    }
     return {};
   }
 

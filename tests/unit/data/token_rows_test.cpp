@@ -21,7 +21,7 @@ plan::TextFormat format_of(int64_t length = 0) {
   return format;
 }
 
-const plan::Replacement kNoUnknown{};
+const plan::Replacement kNoReplacement{};
 
 Ids row_of(const TokenRows& rows, int64_t row, int64_t length) {
   Ids ids(static_cast<size_t>(length), -7);
@@ -37,7 +37,7 @@ Ids only_row(const plan::TextFormat& format, std::string_view text) {
 }
 
 template <typename Call>
-std::string thrown_by(Call call) {
+std::string failure_of(Call call) {
   try {
     call();
   } catch (const RunError& error) {
@@ -46,11 +46,11 @@ std::string thrown_by(Call call) {
   return "nothing";
 }
 
-struct Files {
+struct TextFiles {
   FreshDirectory directory;
   std::vector<fs::path> paths;
 
-  Files(std::initializer_list<std::string> texts) {
+  TextFiles(std::initializer_list<std::string> texts) {
     for (const std::string& text : texts) {
       paths.push_back(directory / (std::string(1, static_cast<char>('a' + paths.size())) + ".txt"));
       write_text_atomically(paths.back(), text);
@@ -102,7 +102,7 @@ TEST_CASE("begin and end stay when a row is cut", "[token_rows]") {
   format.length = 2;
   CHECK(only_row(format, "abcdef") == Ids{1, 2});
   format.length = 1;
-  CHECK(thrown_by([&] { only_row(format, "a"); }) ==
+  CHECK(failure_of([&] { only_row(format, "a"); }) ==
         "`length: 1` is too short for `begin` and `end`");
 }
 
@@ -131,7 +131,7 @@ TEST_CASE("rows that are too long can be refused", "[token_rows]") {
 }
 
 TEST_CASE("lines end with LF, and files form one sequence", "[token_rows]") {
-  const Files files{
+  const TextFiles files{
       "\xEF\xBB\xBF"
       "ab\r\n\n\r\r\nc\r",
       "", "\n", "d\n"};
@@ -151,16 +151,16 @@ TEST_CASE("lines end with LF, and files form one sequence", "[token_rows]") {
 }
 
 TEST_CASE("texts without lines or ids are refused", "[token_rows]") {
-  const Files files{"", "\xEF\xBB\xBF"};
+  const TextFiles files{"", "\xEF\xBB\xBF"};
   const std::string names = files.paths[0].string() + ", " + files.paths[1].string();
-  CHECK(thrown_by([&] { TextLines(files.paths, *bytes_tokenizer(), format_of()); }) ==
+  CHECK(failure_of([&] { TextLines(files.paths, *bytes_tokenizer(), format_of()); }) ==
         names + ": the text has no lines");
-  CHECK(thrown_by([&] { TokenStream(files.paths, *bytes_tokenizer(), {}); }) ==
+  CHECK(failure_of([&] { TokenStream(files.paths, *bytes_tokenizer(), {}); }) ==
         names + ": the text is empty");
 }
 
 TEST_CASE("lines that are not UTF-8 are bad rows with their places", "[token_rows]") {
-  const Files files{"ok\nn\u00e9\xFFx\n", "y\nab\xC3\n"};
+  const TextFiles files{"ok\nn\u00e9\xFFx\n", "y\nab\xC3\n"};
   const TextLines lines(files.paths, *code_points_tokenizer(), format_of());
   REQUIRE(lines.bad_rows().size() == 2);
   CHECK(lines.bad_rows()[0].row == 1);
@@ -173,13 +173,13 @@ TEST_CASE("lines that are not UTF-8 are bad rows with their places", "[token_row
 }
 
 TEST_CASE("characters are learned from some rows and refused in others", "[token_rows]") {
-  const Files files{"b\u00e9\na😀\nab\n"};
+  const TextFiles files{"b\u00e9\na😀\nab\n"};
   TextLines lines(files.paths, *code_points_tokenizer(), format_of());
   const std::u32string learned = lines.rows().characters_in(Ids{0, 2});
   CHECK(learned == U"ab\u00e9");
   CHECK(categories_of(learned) == std::vector<std::string>{"a", "b", "\u00e9"});
   CHECK(characters_of(categories_of(learned)) == learned);
-  const auto bad = lines.use_characters({learned, kNoUnknown});
+  const auto bad = lines.use_characters({learned, kNoReplacement});
   REQUIRE(bad.size() == 1);
   CHECK(bad[0].row == 1);
   CHECK(bad[0].place == files.paths[0].string() + ":2:2");
@@ -189,11 +189,11 @@ TEST_CASE("characters are learned from some rows and refused in others", "[token
 }
 
 TEST_CASE("categories that are not characters are refused", "[token_rows]") {
-  CHECK(thrown_by([] { characters_of(std::vector<std::string>{"ab"}); }) ==
+  CHECK(failure_of([] { characters_of(std::vector<std::string>{"ab"}); }) ==
         "`ab` is not one character");
-  CHECK(thrown_by([] { characters_of(std::vector<std::string>{""}); }) ==
+  CHECK(failure_of([] { characters_of(std::vector<std::string>{""}); }) ==
         "`` is not one character");
-  CHECK(thrown_by([] { characters_of(std::vector<std::string>{"\xFF"}); }) ==
+  CHECK(failure_of([] { characters_of(std::vector<std::string>{"\xFF"}); }) ==
         "`invalid UTF-8` is not one character");
 }
 
@@ -204,9 +204,9 @@ Ids ids_of(const TokenStream& stream) {
 }
 
 TEST_CASE("files form one stream with begin and end around each", "[token_rows]") {
-  const Files files{"ab\r\n",
-                    "\xEF\xBB\xBF"
-                    "c"};
+  const TextFiles files{"ab\r\n",
+                        "\xEF\xBB\xBF"
+                        "c"};
   plan::TextFormat format;
   format.begin = 1;
   format.end = 300;
@@ -216,13 +216,13 @@ TEST_CASE("files form one stream with begin and end around each", "[token_rows]"
   CHECK(stream.file_starts() == Ids{0, 6});
   CHECK(stream.place(7) == "id 1 of " + files.paths[1].string());
   format.end = -1;
-  CHECK(thrown_by([&] {
+  CHECK(failure_of([&] {
           TokenStream(files.paths, *bytes_tokenizer(), format);
         }).find("expected an id from 0 to 2147483647, found -1") != std::string::npos);
 }
 
 TEST_CASE("a stream learns characters, but not from begin and end", "[token_rows]") {
-  const Files files{"b\u20ac", "ab"};
+  const TextFiles files{"b\u20ac", "ab"};
   plan::TextFormat format;
   format.end = 5;
   TokenStream stream(files.paths, *code_points_tokenizer(), format);
@@ -232,17 +232,17 @@ TEST_CASE("a stream learns characters, but not from begin and end", "[token_rows
   CHECK(learned == U"ab\u20ac");
   CHECK(stream.characters_in(Ids{0, 2}) == U"b");
   TokenStream again(files.paths, *code_points_tokenizer(), format);
-  CHECK(thrown_by([&] {
-          again.use_characters({U"ab", kNoUnknown});
+  CHECK(failure_of([&] {
+          again.use_characters({U"ab", kNoReplacement});
         }) == "id 1 of " + files.paths[0].string() + ": unknown character `\u20ac` (U+20AC)");
-  stream.use_characters({learned, kNoUnknown});
+  stream.use_characters({learned, kNoReplacement});
   CHECK(ids_of(stream) == Ids{1, 2, 5, 0, 1, 5});
   CHECK(stream.ids().element_bytes() == 1);
 }
 
 TEST_CASE("a stream that is not UTF-8 fails with line and column", "[token_rows]") {
-  const Files files{"a\n\u00e9\u00e9\xFF"};
-  CHECK(thrown_by([&] { TokenStream(files.paths, *code_points_tokenizer(), {}); }) ==
+  const TextFiles files{"a\n\u00e9\u00e9\xFF"};
+  CHECK(failure_of([&] { TokenStream(files.paths, *code_points_tokenizer(), {}); }) ==
         files.paths[0].string() + ":2:3: invalid UTF-8: byte 0xff");
 }
 
@@ -250,7 +250,7 @@ TEST_CASE("text files may be packed", "[token_rows]") {
   const std::string text(100000, 'x');
   std::string packed(ZSTD_compressBound(text.size()), '\0');
   packed.resize(ZSTD_compress(packed.data(), packed.size(), text.data(), text.size(), 3));
-  const Files files{packed};
+  const TextFiles files{packed};
   CHECK(ids_of(TokenStream(files.paths, *bytes_tokenizer(), {})) == Ids(100000, 'x'));
 }
 

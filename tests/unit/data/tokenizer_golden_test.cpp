@@ -14,7 +14,7 @@
 namespace flow::data {
 namespace {
 
-const Json& golden() {
+const Json& golden_ids() {
   static const Json json = [] {
     const fs::path path = test::source_path("tests/golden/data/tokenizer_ids.json.gz");
     return Json::parse(read_all(*open_stream(path), uint64_t{1} << 26, path.string()));
@@ -23,17 +23,17 @@ const Json& golden() {
 }
 
 NamedText golden_file(const char* name) {
-  return {name, golden()["files"][name].get<std::string>()};
+  return {name, golden_ids()["files"][name].get<std::string>()};
 }
 
 void check_ids(const Tokenizer& tokenizer, const char* name, bool decodes = true) {
-  for (size_t i = 0; i < golden()["texts"].size(); ++i) {
-    const auto text = golden()["texts"][i].get<std::string>();
+  for (size_t i = 0; i < golden_ids()["texts"].size(); ++i) {
+    const auto text = golden_ids()["texts"][i].get<std::string>();
     std::vector<int64_t> ids;
     const auto problem = tokenizer.encode(text, ids);
     INFO(fmt::format("{}, text {}: {}", name, i, text));
     CHECK_FALSE(problem);
-    REQUIRE(ids == golden()["ids"][name][i].get<std::vector<int64_t>>());
+    REQUIRE(ids == golden_ids()["ids"][name][i].get<std::vector<int64_t>>());
     if (decodes) CHECK(tokenizer.decode(ids) == text);
   }
 }
@@ -57,9 +57,10 @@ TEST_CASE("NFC precedes the cut, but not tokens that are found before it", "[tok
 }
 
 TEST_CASE("texts are normalized to NFC as Python normalizes them", "[utf8]") {
-  for (size_t i = 0; i < golden()["texts"].size(); ++i) {
+  for (size_t i = 0; i < golden_ids()["texts"].size(); ++i) {
     INFO(i);
-    CHECK(nfc(golden()["texts"][i].get<std::string>()) == golden()["nfc"][i].get<std::string>());
+    CHECK(nfc(golden_ids()["texts"][i].get<std::string>()) ==
+          golden_ids()["nfc"][i].get<std::string>());
   }
 }
 
@@ -80,7 +81,7 @@ std::string cuts(Pattern pattern, const std::string& text) {
 }
 
 void check_pattern(Pattern pattern, const char* name) {
-  const Json& expected = golden()["patterns"][name];
+  const Json& expected = golden_ids()["patterns"][name];
   const auto all_cuts = expected["cuts"].get<std::vector<std::string>>();
   const auto runs = expected["runs"].get<std::vector<std::pair<char32_t, int>>>();
   size_t wrong = 0;

@@ -217,6 +217,9 @@ TEST_CASE("bytes that the vocabulary lacks are problems of the text", "[tokenize
   CHECK(encoded(*tokenizer, "a<s>b") == Ids{0, 7, 1});
   CHECK(problem_of(*tokenizer, "ab<s>aab\n") ==
         "8: the vocabulary does not have byte 0x0a, symbol `Ċ`");
+  const auto half = byte_pair_tokenizer({"v.json", R"({"Ã": 0})"}, {"m.txt", ""}, {});
+  CHECK(problem_of(*half, "\u00c3\u00e9") ==
+        "0: the vocabulary does not have byte 0x83, symbol `\u0125`");
   CHECK(problem_of(*tokenizer, "ab\xFF") == "2: invalid UTF-8: byte 0xff");
   CHECK(problem_of(*with_merges("a b"), "a<s>") ==
         "1: the vocabulary does not have byte 0x3c, symbol `<`");
