@@ -13,7 +13,7 @@ namespace flow::data {
 
 namespace {
 
-constexpr size_t kSmallestWindow = size_t{1} << 18;
+constexpr size_t kSmallestWindow = size_t{1} << 16;
 
 /// Returns the comment start as bytes of the file's encoding.
 std::string encoded(const std::string& text, bool latin1) {
