@@ -100,17 +100,21 @@ TEST_CASE("random numbers are rounded to the nearest float64", "[csv]") {
   }
 }
 
-/// The text followed by bytes that a scan may read.
-std::string padded(const std::string& text) { return text + std::string(kPlainNumberBytes, ';'); }
+/// Parses a plain number in the middle of other bytes.
+bool parse_plain(const std::string& text, PlainNumber& plain) {
+  const std::string around(kPlainNumberBytes, ';'), bytes = around + text + around;
+  const char* const begin = bytes.data() + around.size();
+  return is_plain_number(begin, begin + text.size(), '.', plain);
+}
 
 TEST_CASE("plain numbers round as other numbers do", "[csv]") {
   std::mt19937_64 draw(2);
   for (int i = 0; i < 200'000; ++i) {
     std::string digits = fmt::format("{}", draw() >> (i % 64)).substr(0, kMantissaDigits);
     if (i % 3 != 0) digits.insert(draw() % (digits.size() + 1), ".");
-    const std::string text = (i % 5 == 0 ? "-" : "") + digits, bytes = padded(text);
+    const std::string text = (i % 5 == 0 ? "-" : "") + digits;
     PlainNumber plain;
-    REQUIRE(is_plain_number(bytes.data(), bytes.data() + text.size(), '.', plain));
+    REQUIRE(parse_plain(text, plain));
     double value = 0;
     if (!round_plain_number(plain, value)) value = round_any_plain_number(plain);
     if (value != std::strtod(text.c_str(), nullptr)) FAIL(text);
@@ -121,9 +125,8 @@ TEST_CASE("numbers halfway between two float64 round to even", "[csv]") {
   // 2^53 + 1 and 2^54 + 2 are halfway between float64.
   for (const char* text : {"9007199254740993", "900719925474099.3", "18014398509481986",
                            "9007199254740993.0", "9007199254740995"}) {
-    const std::string bytes = padded(text);
     PlainNumber plain;
-    REQUIRE(is_plain_number(bytes.data(), bytes.data() + std::strlen(text), '.', plain));
+    REQUIRE(parse_plain(text, plain));
     double value = 0;
     if (!round_plain_number(plain, value)) value = round_any_plain_number(plain);
     CHECK(value == std::strtod(text, nullptr));
@@ -133,10 +136,9 @@ TEST_CASE("numbers halfway between two float64 round to even", "[csv]") {
 TEST_CASE("a plain number has nothing else around it", "[csv]") {
   for (const char* text : {"", "-", ".", "+1", " 1", "1 ", "1e5", "1.2.3", "--1",
                            "12345678901234567890", "1234567890.12345678901", "\"1\""}) {
-    const std::string bytes = padded(text);
     PlainNumber plain;
     INFO(text);
-    CHECK_FALSE(is_plain_number(bytes.data(), bytes.data() + std::strlen(text), '.', plain));
+    CHECK_FALSE(parse_plain(text, plain));
   }
 }
 
