@@ -13,7 +13,7 @@ namespace flow::data {
 
 namespace {
 
-constexpr size_t kSmallestWindow = size_t{1} << 18;
+constexpr size_t kSmallestWindow = size_t{1} << 16;
 
 /// Returns the comment start as bytes of the file's encoding.
 std::string encoded(const std::string& text, bool latin1) {
@@ -37,16 +37,16 @@ CsvLexer::CsvLexer(const fs::path& path, const CsvDialect& dialect)
       line_end_({'\n', '\r', '\0'}),
       plain_end_({dialect.delimiter, '\n'}),
       stream_(open_stream(path)),
-      window_(kSmallestWindow) {
+      window_(kPlainNumberBytes + kSmallestWindow) {
   dialect_.comment = encoded(dialect.comment, dialect.latin1);
-  at_ = end_ = field_ = line_.start = field_line_.start = window_.data();
+  at_ = end_ = field_ = line_.start = field_line_.start = window_.data() + kPlainNumberBytes;
   skip_byte_order_mark();
   for (int64_t skipped = 0; skipped < dialect.skip && skip_line(); ++skipped) {
   }
 }
 
-/// Appends bytes to the window and keeps those from the start of the field on. Returns false at the
-/// end of the file.
+/// Appends bytes to the window and keeps those from the start of the field on. Bytes before them
+/// can be read, too. Returns false at the end of the file.
 bool CsvLexer::more() {
   for (Line* line : {&line_, &field_line_}) {
     if (line->start >= field_) continue;
@@ -58,14 +58,16 @@ bool CsvLexer::more() {
   std::vector<char> larger;
   if (kept > window_.size() / 2) larger.resize(window_.size() * 2);
   std::vector<char>& target = larger.empty() ? window_ : larger;
-  std::memmove(target.data(), field_, kept);
-  const size_t size = stream_->read(std::as_writable_bytes(std::span(target).subspan(kept)));
-  const auto moved = [&](const char* address) { return target.data() + (address - before); };
+  char* const start = target.data() + kPlainNumberBytes;
+  std::memmove(start, field_, kept);
+  const std::span<char> free(start + kept, target.data() + target.size());
+  const size_t size = stream_->read(std::as_writable_bytes(free));
+  const auto moved = [&](const char* address) { return start + (address - before); };
   at_ = moved(at_);
   line_.start = moved(line_.start);
   field_line_.start = moved(field_line_.start);
-  field_ = target.data();
-  end_ = field_ + kept + size;
+  field_ = start;
+  end_ = start + kept + size;
   if (!larger.empty()) window_.swap(larger);
   return size > 0;
 }

@@ -2,6 +2,7 @@
 // digits at a time and rounded without a library.
 #pragma once
 
+#include <algorithm>
 #include <array>
 #include <bit>
 #include <cfloat>
@@ -18,7 +19,7 @@ struct PlainNumber {
   int64_t exponent = 0;
 };
 
-/// The most digits that fit in the mantissa, and the bytes that scan_plain_number() may read.
+/// The most digits that fit in the mantissa, and the bytes that is_plain_number() may read.
 inline constexpr int kMantissaDigits = 19;
 inline constexpr ptrdiff_t kPlainNumberBytes = 64;
 
@@ -74,47 +75,93 @@ inline bool round_plain_number(const PlainNumber& number, double& value) {
 /// Rounds to the nearest float64 in all cases. REQUIRES: the exponent is from -19 to 0.
 double round_any_plain_number(const PlainNumber& number);
 
-/// Reads the digits from `at` on, and adds their count to `digits`. Stops after at most 24.
-inline const char* scan_digits(const char* at, uint64_t& mantissa, int& digits) {
-  constexpr uint64_t kEach = 0x0101010101010101;
-  int count = 8;
-  while (count == 8 && digits <= kMantissaDigits) {
-    uint64_t bytes;
-    std::memcpy(&bytes, at, sizeof bytes);
-    bytes ^= kEach * '0';
-    // The high bit of each byte that is not 0 to 9.
-    const uint64_t others = (((bytes & kEach * 0x7F) + kEach * 0x76) | bytes) & kEach * 0x80;
-    count = std::countr_zero(others) / 8;
-    if (count == 0) break;
-    // Leading zeros take the place of the bytes that are not digits. Pairs, then fours, then eights
-    // of digits are added up (Lemire, "Quickly parsing eight digits", 2018).
-    bytes <<= 64 - 8 * count;
-    bytes = bytes * 10 + (bytes >> 8);
+/// Eight characters of a number.
+class EightCharacters {
+ public:
+  explicit EightCharacters(const char* at) {
+    std::memcpy(&bytes_, at, sizeof bytes_);
+    bytes_ ^= kEach * '0';
+  }
+
+  /// Returns the high bit of each character that is not a digit.
+  uint64_t others() const {
+    return (((bytes_ & kEach * 0x7F) + kEach * 0x76) | bytes_) & kEach * 0x80;
+  }
+  /// Keeps the first `count` characters, after zeros. REQUIRES: 1 <= count <= 8.
+  void keep_first(int count) { bytes_ <<= 64 - 8 * count; }
+  /// Keeps the last `count` characters, after zeros. REQUIRES: 1 <= count <= 8.
+  void keep_last(int count) { bytes_ &= ~uint64_t{0} << (64 - 8 * count); }
+
+  /// Returns the value of eight digits: pairs, then fours, then eights are added up (Lemire,
+  /// "Quickly parsing eight digits", 2018).
+  uint64_t value() const {
     constexpr uint64_t kPairs = 0x000000FF000000FF;
-    const uint64_t value = ((bytes & kPairs) * (100 + (uint64_t{1000000} << 32)) +
-                            ((bytes >> 16) & kPairs) * (1 + (uint64_t{10000} << 32))) >>
-                           32;
-    mantissa = mantissa * kPowersOfTen<uint64_t, 9>[static_cast<size_t>(count)] + value;
-    digits += count;
+    const uint64_t pairs = bytes_ * 10 + (bytes_ >> 8);
+    return ((pairs & kPairs) * (100 + (uint64_t{1000000} << 32)) +
+            ((pairs >> 16) & kPairs) * (1 + (uint64_t{10000} << 32))) >>
+           32;
+  }
+
+ private:
+  static constexpr uint64_t kEach = 0x0101010101010101;
+
+  uint64_t bytes_;
+};
+
+inline constexpr uint64_t kEightDigits = 100'000'000;
+
+/// Appends the digits from `at` on to the mantissa, and returns their end. Stops after 24.
+inline const char* append_whole(const char* at, uint64_t& mantissa) {
+  const char* const begin = at;
+  int count = 8;
+  while (count == 8 && at - begin <= kMantissaDigits) {
+    EightCharacters digits(at);
+    count = std::countr_zero(digits.others()) / 8;
+    if (count == 0) break;
+    digits.keep_first(count);
+    mantissa = mantissa * kPowersOfTen<uint64_t, 9>[static_cast<size_t>(count)] + digits.value();
     at += count;
   }
   return at;
 }
 
-/// Returns true and the number if the text from `at` to `end` has the common form. REQUIRES:
-/// kPlainNumberBytes bytes can be read, and the machine is little-endian.
-inline bool is_plain_number(const char* at, const char* end, char decimal, PlainNumber& number) {
-  int digits = 0;
-  uint64_t mantissa = 0;
-  const bool negative = *at == '-';
-  at = scan_digits(at + negative, mantissa, digits);
-  const char* fraction = at;
-  if (*at == decimal) {
-    fraction = at + 1;
-    at = scan_digits(fraction, mantissa, digits);
+/// Appends the `count` digits before `end` to the mantissa. Returns false if other characters are
+/// among them. Counts around 16 are common, so that no branch depends on them. REQUIRES:
+/// 1 <= count <= 19.
+inline bool append_fraction(const char* end, int count, uint64_t& mantissa) {
+  mantissa *= kPowersOfTen<uint64_t, kMantissaDigits + 1>[static_cast<size_t>(count)];
+  EightCharacters low(end - 8);
+  if (count <= 8) {
+    low.keep_last(count);
+    mantissa += low.value();
+    return low.others() == 0;
   }
-  number = {negative, mantissa, fraction - at};
-  return digits > 0 && digits <= kMantissaDigits && at == end;
+  EightCharacters middle(end - 16), high(end - 24);
+  middle.keep_last(std::min(count - 8, 8));
+  high.keep_last(std::max(count - 16, 1));
+  const uint64_t high_value = count > 16 ? high.value() : 0,
+                 high_others = count > 16 ? high.others() : 0;
+  mantissa += (high_value * kEightDigits + middle.value()) * kEightDigits + low.value();
+  return (low.others() | middle.others() | high_others) == 0;
+}
+
+/// Returns true and the number if the text from `at` to `end` has the common form. REQUIRES:
+/// kPlainNumberBytes bytes can be read before `end` and from `at` on, and the machine is
+/// little-endian.
+inline bool is_plain_number(const char* at, const char* end, char decimal, PlainNumber& number) {
+  number = {*at == '-', 0, 0};
+  const char* const whole = at + number.negative;
+  at = append_whole(whole, number.mantissa);
+  ptrdiff_t digits = at - whole;
+  if (at != end) {
+    const ptrdiff_t fraction = end - at - 1;
+    digits += fraction;
+    if (*at != decimal || fraction < 0 || digits > kMantissaDigits) return false;
+    if (fraction > 0 && !append_fraction(end, static_cast<int>(fraction), number.mantissa))
+      return false;
+    number.exponent = -fraction;
+  }
+  return digits > 0 && digits <= kMantissaDigits;
 }
 
 }  // namespace flow::data
