@@ -216,7 +216,7 @@ void Jpeg::read_samples(Image& out) {
 /// Throws RunError if so few bytes cannot contain so many pixels. Every block of 8 x 8 samples
 /// takes at least a bit, and the largest sampling factors are 4 x 4.
 void check_length(size_t bytes, ImageSize size) {
-  constexpr size_t kMostPixelsPerByte = 8 * 64 * 16;
+  constexpr size_t kMostPixelsPerByte = size_t{8} * 64 * 16;
   if (static_cast<size_t>(size.height * size.width) / kMostPixelsPerByte > bytes)
     throw RunError("truncated JPEG");
 }

@@ -4,7 +4,6 @@
 
 #include <algorithm>
 #include <array>
-#include <memory>
 #include <optional>
 #include <type_traits>
 #include <vector>
@@ -74,28 +73,23 @@ Sample sum_one(const Sample* from, size_t stride, const int32_t* weights, int64_
   return to_sample<Sample>(sum);
 }
 
-template <typename Sample>
-std::unique_ptr<Sample[]> samples(size_t count) {
-  return std::make_unique_for_overwrite<Sample[]>(count);
-}
-
 /// The horizontal pass over bands of kLanes rows. The last band overlaps another if kLanes does not
 /// divide the rows. REQUIRES: rows >= kLanes; the axis has kTransposed inputs and outputs or more.
 template <typename Sample>
 void filter_bands(Rows<const Sample> from, size_t rows, const FilterAxis& axis, Rows<Sample> to) {
   const auto first = static_cast<size_t>(axis.first_in());
   const size_t in = static_cast<size_t>(axis.end_in()) - first, out = axis.taps.size();
-  const auto columns = samples<Sample>(in * kLanes), sums = samples<Sample>(out * kLanes);
+  std::vector<Sample> columns(in * kLanes), sums(out * kLanes);
   for (size_t i = 0; i < rows; i += kLanes) {
     const size_t y = std::min(i, rows - kLanes);
-    transpose({from.at(y, first), from.stride}, kLanes, in, Rows<Sample>{columns.get(), kLanes});
+    transpose({from.at(y, first), from.stride}, kLanes, in, Rows<Sample>{columns.data(), kLanes});
     for (size_t x = 0; x < out; ++x) {
       const Taps& taps = axis.taps[x];
       const size_t column = static_cast<size_t>(taps.first) - first;
-      sum_rows({columns.get() + column * kLanes, kLanes}, axis.weights.data() + taps.weight,
-               taps.count, kLanes, sums.get() + x * kLanes);
+      sum_rows({columns.data() + column * kLanes, kLanes}, axis.weights.data() + taps.weight,
+               taps.count, kLanes, sums.data() + x * kLanes);
     }
-    transpose(Rows<const Sample>{sums.get(), kLanes}, out, kLanes,
+    transpose(Rows<const Sample>{sums.data(), kLanes}, out, kLanes,
               Rows<Sample>{to.at(y, 0), to.stride});
   }
 }
@@ -146,13 +140,13 @@ void filter_image(const Image& image, const Box& from, ImageSize size, const Box
   const auto rows =
       static_cast<size_t>((down ? down->end_in() : part.top + part.height) - first_row);
   const auto width = static_cast<size_t>(part.width), stride = static_cast<size_t>(image.width);
-  const auto middle = across && down ? samples<Sample>(rows * width) : nullptr;
+  std::vector<Sample> middle(across && down ? rows * width : 0);
   for (int64_t c = 0; c < image.channels; ++c) {
     const Sample* plane = image.plane<Sample>(c).data();
     Rows<const Sample> source{plane + (from.top + first_row) * image.width + from.left, stride};
     Sample* to = out.plane<Sample>(c).data();
     if (across) {
-      const Rows<Sample> target{down ? middle.get() : to, width};
+      const Rows<Sample> target{down ? middle.data() : to, width};
       filter_width(source, rows, *across, target);
       source = {target.data, width};
     } else {

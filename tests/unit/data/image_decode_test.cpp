@@ -46,7 +46,7 @@ TEST_CASE("every image has the samples of the goldens", "[image_decode]") {
   CHECK(compared > 100);
 }
 
-TEST_CASE("a header tells the stored channels and the size before and after turning",
+TEST_CASE("a header has the stored channels and the size before or after turning",
           "[image_decode]") {
   const auto header = [](const std::string& name, bool turns) {
     return read_image_header(image_golden().at(name + ".file").bytes(),

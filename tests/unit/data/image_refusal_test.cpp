@@ -237,6 +237,14 @@ TEST_CASE("JPEGs of all samplings decode as with the library's defaults", "[imag
       }
 }
 
+TEST_CASE("a JPEG that stores RGB decodes without a conversion", "[image_decode]") {
+  const std::string file = encode_jpeg(
+      9, 8, JCS_RGB, [](jpeg_compress_struct& info) { jpeg_set_colorspace(&info, JCS_RGB); });
+  const std::vector<JSAMPLE> expected = decode_plainly(file, JCS_RGB);
+  const std::vector<int> samples = samples_of(decode(file));
+  for (size_t i = 0; i < expected.size(); ++i) CHECK(samples[i % 3 * 72 + i / 3] == expected[i]);
+}
+
 TEST_CASE("YCCK becomes RGB as inverted CMYK", "[image_decode]") {
   const std::string file = encode_jpeg(
       20, 11, JCS_CMYK, [](jpeg_compress_struct& info) { jpeg_set_colorspace(&info, JCS_YCCK); });
