@@ -96,7 +96,7 @@ void remove_dashes_in(Reader& reader, yaml::Node& node, const Section& section) 
   if (node.is_list()) join_items(reader, node, section);
   if (!node.is_mapping()) return;
   for (yaml::Entry& entry : node.entries) {
-    const KeyDef* key = section.each ? &*section.each : find_key(section.keys, entry.key);
+    const KeyDef* key = find_key(section, entry.key);
     if (key && key->type == KeyType::kSection) remove_dashes_in(reader, entry.value, *key->section);
   }
 }

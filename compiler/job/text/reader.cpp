@@ -77,9 +77,9 @@ class OwnerSearch {
   void look_behind(const KeyDef& key) {
     if (key.section) look_into(*key.section);
     if (key.variants) look_into(*key.variants);
-    if (key.type == KeyType::kHooks)
-      for (const Section& hook : kHookSections)
-        look_into(hook, fmt::format("a `{}` hook", hook.keys.front().name));
+    for (const Section& kind : kinds_of(key))
+      look_into(kind, fmt::format("a `{}` {}", kind.keys.front().name,
+                                  key.type == KeyType::kHooks ? "hook" : "op"));
   }
 
   std::string_view key_;
