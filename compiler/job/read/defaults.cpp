@@ -88,6 +88,15 @@ bool is_optional(const KeyDef& def) {
          def.section->one_of.empty() && std::ranges::none_of(def.section->keys, &KeyDef::required);
 }
 
+/// Returns the keys of a column that takes none from elsewhere, except for its paths.
+std::vector<KeyDef> keys_of_column(const yaml::Node& column) {
+  const auto& sources = plan::EnumNames<plan::SourceKind>::words;
+  const auto source = std::ranges::find_if(sources, [&](auto key) { return column.find(key); });
+  if (source == sources.end()) return {};
+  const auto kind = enumerator_of<plan::SourceKind>(sources, *source);
+  return column_keys(kind, implied_type(column, kind));
+}
+
 class Defaults {
  public:
   enum class Verb { kWrite, kDrop };
