@@ -183,7 +183,30 @@ void write_io_spec(Reader& reader, const File& file, const Job& job, const ir::G
                       reader.sources.where(job.optimizer->span)};
 }
 
+namespace {
+
+/// Checks that a train job reads mixed columns as fractions.
+void check_mixed_inputs(Reader& reader, const File& file, const Job& job) {
+  if (!job.train) return;
+  for (const Input& input : job.inputs) {
+    const auto* from = std::get_if<plan::FromDataset>(&input.source);
+    if (!from || input.has_error || is_float(input.dtype)) continue;
+    const auto dataset = std::ranges::find(file.datasets, from->dataset,
+                                           [](const Dataset& one) { return one.name.text; });
+    const auto& mix = dataset->options.mix;
+    if (mix && std::ranges::count(mix->columns, from->column) > 0)
+      reader
+          .error(Diagnosis::kDatasetOptions, input.dtype_span,
+                 "`{}` is {}, but `mix` of dataset `{}` makes fractions", input.name.text,
+                 name_of(input.dtype), from->dataset)
+          .with_hint("use float32, and `one_hot` for a column of categories");
+  }
+}
+
+}  // namespace
+
 void check_implied_rows(Reader& reader, const File& file, const Job& job) {
+  check_mixed_inputs(reader, file, job);
   std::map<const Column*, const Input*> readers;
   for (const Input& input : job.inputs) {
     const auto* from = std::get_if<plan::FromDataset>(&input.source);

@@ -292,9 +292,9 @@ void read_run(Reader& reader, const yaml::Node& node, Span key,
   if (fields.find("epochs")) epochs_need_data(reader, fields.key_span("epochs"), has_dataset);
   read_epoch_order(fields, datasets, job);
   if (!has_dataset && (run.shuffle || run.shuffle_buffer || run.sampling)) {
-    const char* key = run.sampling ? "sample" : "shuffle";
-    reader.error(Diagnosis::kEpochsWithoutData, fields.key_span(key),
-                 "no input reads a dataset, so the job has no rows to {}", key);
+    const char* word = run.sampling ? "sample" : "shuffle";
+    reader.error(Diagnosis::kEpochsWithoutData, fields.key_span(word),
+                 "no input reads a dataset, so the job has no rows to {}", word);
   }
   run.pipeline = *fields.integer("pipeline");
   run.log_every = *fields.integer("log_every");

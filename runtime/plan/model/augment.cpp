@@ -38,9 +38,9 @@ std::optional<Extents> size_after(const std::vector<Augment>& ops) {
 namespace {
 
 /// Collects the faults of ops in order while it tracks the size of the rows.
-class Examination {
+class AugmentExamination {
  public:
-  explicit Examination(const AugmentedRows& rows) : rows_(rows) {}
+  explicit AugmentExamination(const AugmentedRows& rows) : rows_(rows) {}
 
   void check(size_t index, const Augment& op) {
     index_ = index;
@@ -111,7 +111,7 @@ class Examination {
 }  // namespace
 
 std::vector<AugmentFault> faults_of(const std::vector<Augment>& ops, const AugmentedRows& rows) {
-  Examination examination(rows);
+  AugmentExamination examination(rows);
   for (size_t i = 0; i < ops.size(); ++i) examination.check(i, ops[i]);
   return std::move(examination).faults();
 }
