@@ -29,10 +29,10 @@ bool is_path(std::string_view key) {
 }
 
 std::optional<SourceKind> source_of(const yaml::Node& keys) {
-  for (const yaml::Entry& entry : keys.entries)
-    if (is_path(entry.key))
-      return enumerator_of<SourceKind>(plan::EnumNames<SourceKind>::words, entry.key);
-  return {};
+  const auto& words = plan::EnumNames<SourceKind>::words;
+  const auto found = std::ranges::find_if(words, [&](auto word) { return keys.find(word); });
+  if (found == words.end()) return {};
+  return static_cast<SourceKind>(found - words.begin());
 }
 
 /// Returns true if the mapping already has the key, or one that takes its place.
@@ -211,7 +211,10 @@ const MergedColumn* ColumnMerger::merge(const std::string& dataset, const yaml::
   if (defaults && defaults->is_mapping()) take(*defaults, *made);
   take(inherited.keys, *made);
   if (made->source) made->type = settled_type(made->keys, *made->source, type);
-  if (made->source) keep_keys_of_source(*made, own);
+  if (made->source)
+    keep_keys_of_source(*made, own);
+  else
+    report_no_file(*made);
   return (merged_[{dataset, column.key}] = std::move(made)).get();
 }
 
@@ -269,6 +272,14 @@ const MergedColumn* ColumnMerger::find(const yaml::Node& like) {
   return merged;
 }
 
+void ColumnMerger::report_no_file(const MergedColumn& column) {
+  std::vector<std::string> forms;
+  for (const std::string_view source : plan::EnumNames<SourceKind>::words)
+    forms.push_back(fmt::format("{}: PATH", source));
+  reader_.error(Diagnosis::kBadColumn, column.name.span, "column `{}` has no file", column.name.text)
+      .with_hint("add {}", quoted_alternatives(forms));
+}
+
 void ColumnMerger::report_chain(const yaml::Node& like, bool cycle) {
   reader_.error(Diagnosis::kBadLike, like, "`like: {}` {}", like.scalar,
                 cycle ? "leads back to itself" : "leads through too many others");
@@ -310,7 +321,7 @@ void ColumnMerger::check_defaults(Declared& dataset) {
   if (!defaults) return;
   const Fields fields(reader_, defaults->value, defaults->key_span, kColumnDefaultsSection);
   const auto broken = [](const MergedColumn& column) { return !column.source; };
-  if (std::ranges::any_of(*dataset.merged, broken)) return;
+  if (dataset.merged->empty() || std::ranges::any_of(*dataset.merged, broken)) return;
   for (const yaml::Entry& entry : defaults->value.entries) {
     if (!find_key(kColumnDefaultsSection.keys, entry.key)) continue;
     const auto takes = [&](const MergedColumn& column) {

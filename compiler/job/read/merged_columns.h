@@ -61,6 +61,7 @@ class ColumnMerger {
   void keep_keys_of_source(MergedColumn& column, const std::set<std::string>& own);
   void check_defaults(Declared& dataset);
   const MergedColumn* find(const yaml::Node& like);
+  void report_no_file(const MergedColumn& column);
   void report_chain(const yaml::Node& like, bool cycle);
   bool may_copy(const yaml::Node& node, Span use);
 

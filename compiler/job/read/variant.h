@@ -96,8 +96,8 @@ std::optional<std::array<T, N>> read_array(Reader& reader, const yaml::Node& nod
     return made;
   }
   if (values->size() != N || !node.is_list()) {
-    reader.error(Diagnosis::kBadScalar, node, "{} has {} numbers; expected {}", what,
-                 values->size(), N);
+    reader.error(Diagnosis::kBadScalar, node, "{} has {} number{}; expected {}", what,
+                 values->size(), values->size() == 1 ? "" : "s", N);
     return {};
   }
   std::ranges::copy(*values, made.begin());

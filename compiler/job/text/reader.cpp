@@ -51,7 +51,8 @@ class OwnerSearch {
 
  private:
   void look_into(const Section& section, const std::string& name) {
-    if (!seen_.insert(&section).second) return;
+    // `defaults` of a dataset has the keys of a column.
+    if (&section == &kColumnDefaultsSection || !seen_.insert(&section).second) return;
     look_into(section.keys, name);
     if (section.each) look_behind(*section.each);
   }
