@@ -90,10 +90,9 @@ std::vector<KeyDef> item_of(const Place& list, const yaml::Node& item) {
     def.type = KeyType::kVariant;
     return {def};
   }
-  if (list.def->type != KeyType::kHooks) return {};
-  for (const job::Section& hook : job::kHookSections)
-    if (item.find(hook.keys.front().name)) {
-      def.section = &hook;
+  for (const job::Section& kind : job::kinds_of(*list.def))
+    if (item.find(kind.keys.front().name)) {
+      def.section = &kind;
       return {def};
     }
   return {};
@@ -123,7 +122,8 @@ class Walk {
       if (error != std::errc() || index >= at_.node->items.size()) return false;
       next.node = &at_.node->items[index];
       keep(item_of(at_, *next.node));
-    } else if (at_.def && at_.def->type == KeyType::kSection && at_.def->section->each) {
+    } else if (at_.def && at_.def->type == KeyType::kSection && at_.def->section->each &&
+               !job::find_key(at_.def->section->keys, key)) {
       if (!next.node) return false;  // a name that the file does not contain
       keep({*at_.def->section->each});
     } else {

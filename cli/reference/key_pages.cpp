@@ -63,11 +63,14 @@ std::string section_link(const job::Section& section, std::string_view page) {
                      page == "schedules" ? "job.md" : "", heading_anchor(title));
 }
 
-std::string hooks_links() {
+/// Returns "list of [hooks](#hooks): `watch`, ...".
+std::string kinds_links(const KeyDef& key) {
   std::vector<std::string> links;
-  for (const job::Section& hook : job::kHookSections)
-    links.push_back(fmt::format("`{}`", hook.keys.front().name));
-  return fmt::format("list of [hooks](#hooks): {}", join(links, ", "));
+  for (const job::Section& kind : job::kinds_of(key))
+    links.push_back(fmt::format("`{}`", kind.keys.front().name));
+  const bool hooks = key.type == KeyType::kHooks;
+  return fmt::format("list of {}: {}", hooks ? "[hooks](#hooks)" : "[ops](#ops-of-augment)",
+                     join(links, ", "));
 }
 
 /// The descriptions of the types whose values need no further explanation.
@@ -78,6 +81,8 @@ constexpr std::pair<KeyType, std::string_view> kNamedTypes[] = {
     {KeyType::kInteger, "integer"},
     {KeyType::kNumber, "number"},
     {KeyType::kNumbers, "number, or a list of numbers"},
+    {KeyType::kSides, "integer, or `[height, width]`"},
+    {KeyType::kInterval, "`[smallest, largest]`"},
     {KeyType::kBoundaries, "list of steps"},
     {KeyType::kIntegers, "list of integers"},
     {KeyType::kShape, "shape"},
@@ -118,7 +123,7 @@ std::string link_to(const job::VariantKind& kind, std::string_view page) {
 
 /// Returns "integer >= 1", "`on` or `off`", or "[input](#input)". `page` is the name of the page
 /// that shows the text.
-std::string type_text(const KeyDef& key, std::string_view page) {
+std::string form_text(const KeyDef& key, std::string_view page) {
   switch (key.type) {
     case KeyType::kWord:
       return words_text(key.words);
@@ -134,10 +139,21 @@ std::string type_text(const KeyDef& key, std::string_view page) {
       return fmt::format("`DATASET.COLUMN`, {} or {}", section_link(*key.section, page),
                          link_to(*key.variants, page));
     case KeyType::kHooks:
-      return hooks_links();
+    case KeyType::kAugment:
+      return kinds_links(key);
     default:
       return named(key.type) + bounds_text(key.bounds);
   }
+}
+
+/// Returns the same text for all forms of the value.
+std::string type_text(const KeyDef& key, std::string_view page) {
+  std::string text = form_text(key, page);
+  if (key.type != KeyType::kWord && !key.words.empty()) text += ", or " + words_text(key.words);
+  const bool alone = key.type == KeyType::kSection || key.type == KeyType::kSections ||
+                     key.type == KeyType::kSource;
+  if (!alone && key.section) text += ", or " + section_link(*key.section, page);
+  return text;
 }
 
 /// Returns how a key relates to other keys, such as "; excludes `steps`".
@@ -206,6 +222,8 @@ class JobPage {
     text += fmt::format("\n## {}\n", section_title(section.what));
     text +=
         '\n' + (section.each ? each_table(section, kJobPage) : key_table(section.keys, kJobPage));
+    if (section.each && !section.keys.empty())
+      text += "\nThese names have a meaning of their own:\n\n" + key_table(section.keys, kJobPage);
     if (!section.one_of.empty()) {
       std::vector<std::string> keys;
       for (const std::string_view key : section.one_of) keys.emplace_back(key);
@@ -221,7 +239,11 @@ class JobPage {
   void follow(const KeyDef& key) {
     if (key.section) show(*key.section);
     if (key.variants) show(*key.variants);
-    if (key.type == KeyType::kHooks) show_hooks();
+    if (key.type == KeyType::kHooks)
+      show_kinds("Hooks", "The first key of a hook selects its kind.", key);
+    if (key.type == KeyType::kAugment)
+      show_kinds("Ops of `augment`",
+                 "The first key of an op selects it. The ops act one after another.", key);
     if (key.type == KeyType::kEntry) show_entries();
   }
 
@@ -241,13 +263,13 @@ class JobPage {
       for (const KeyDef& key : variant.keys) follow(key);
   }
 
-  void show_hooks() {
-    if (!shown_.insert("hooks").second) return;
-    text += "\n## Hooks\n\nThe first key of a hook selects its kind.\n";
-    for (const Section& hook : job::kHookSections) {
+  void show_kinds(const std::string& title, std::string_view explanation, const KeyDef& list) {
+    if (!shown_.insert(title).second) return;
+    text += fmt::format("\n## {}\n\n{}\n", title, explanation);
+    for (const Section& kind : job::kinds_of(list)) {
       text +=
-          fmt::format("\n### `{}`\n\n{}", hook.keys.front().name, key_table(hook.keys, kJobPage));
-      for (const KeyDef& key : hook.keys) follow(key);
+          fmt::format("\n### `{}`\n\n{}", kind.keys.front().name, key_table(kind.keys, kJobPage));
+      for (const KeyDef& key : kind.keys) follow(key);
     }
   }
 

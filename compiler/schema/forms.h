@@ -3,6 +3,7 @@
 // spells a number is a number.
 #pragma once
 
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -63,6 +64,8 @@ class Tables {
  private:
   /// Returns the schema of a key's value without its documentation and default.
   OrderedJson value(const job::KeyDef& def);
+  /// Returns the schema of the form that the type of the key defines.
+  OrderedJson form(const job::KeyDef& def);
   OrderedJson keys(const job::Section& section);
   OrderedJson extensible(const job::Section& section);
   /// Accepts deletions in a mapping if it is a part of one.
@@ -71,7 +74,7 @@ class Tables {
   OrderedJson variant(const job::VariantKind& kind, const job::Variant& variant);
   OrderedJson picked(const job::VariantKind& kind);
   OrderedJson source(const job::KeyDef& def);
-  OrderedJson hooks();
+  OrderedJson kinds(std::string name, std::span<const job::Section> sections);
   /// Adds the rules for keys that are required, exclude each other, or need each other.
   void relate(const std::vector<job::KeyDef>& keys, const std::vector<std::string_view>& one_of,
               OrderedJson& schema) const;

@@ -4,6 +4,7 @@
 
 #include <fmt/format.h>
 
+#include <array>
 #include <map>
 #include <optional>
 #include <string>
@@ -240,6 +241,10 @@ class Object {
   template <typename T>
   OrderedJson of(const std::vector<T>&) {
     return list_of(of(T{}));
+  }
+  template <typename T, size_t N>
+  OrderedJson of(const std::array<T, N>&) {
+    return {{"type", "array"}, {"items", of(T{})}, {"minItems", N}, {"maxItems", N}};
   }
   template <typename T>
   OrderedJson of(const std::optional<T>&) {

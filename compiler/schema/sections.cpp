@@ -43,6 +43,10 @@ OrderedJson steps() {
                  {{"type", "string"}, {"pattern", R"([$]|^\d+(\.\.\d*(/\d+)?)?$)"}}});
 }
 
+OrderedJson list_of_two(OrderedJson item) {
+  return {{"type", "array"}, {"minItems", 2}, {"maxItems", 2}, {"items", std::move(item)}};
+}
+
 OrderedJson command() {
   return any_of({reference("text"),
                  {{"type", "array"},
@@ -75,6 +79,15 @@ OrderedJson Tables::once(std::string name, Make make) {
 }
 
 OrderedJson Tables::value(const KeyDef& def) {
+  const bool alone = def.type == KeyType::kSection || def.type == KeyType::kSections ||
+                     def.type == KeyType::kSource;
+  std::vector<OrderedJson> forms{form(def)};
+  if (def.type != KeyType::kWord && !def.words.empty()) forms.push_back(words(def.words));
+  if (!alone && def.section) forms.push_back(section(*def.section));
+  return any_of(std::move(forms));
+}
+
+OrderedJson Tables::form(const KeyDef& def) {
   switch (def.type) {
     case KeyType::kText:
       return text(def.pattern);
@@ -90,6 +103,10 @@ OrderedJson Tables::value(const KeyDef& def) {
       return number(def.bounds);
     case KeyType::kNumbers:
       return list_of(number(def.bounds), true);
+    case KeyType::kSides:
+      return any_of({integer(def.bounds), list_of_two(integer(def.bounds))});
+    case KeyType::kInterval:
+      return list_of_two(number(def.bounds));
     case KeyType::kBoundaries:
     case KeyType::kIntegers:
       return list_of(integer(def.bounds), false);
@@ -122,7 +139,9 @@ OrderedJson Tables::value(const KeyDef& def) {
     case KeyType::kSource:
       return source(def);
     case KeyType::kHooks:
-      return list_of(hooks(), false);
+      return list_of(kinds("hook", job::kinds_of(def)), false);
+    case KeyType::kAugment:
+      return list_of(kinds("augment_op", job::kinds_of(def)), false);
     case KeyType::kEntry:
       return reference(parts_ ? "part_of_entry" : "entry");
     case KeyType::kNested:
@@ -215,6 +234,8 @@ OrderedJson Tables::names(const job::Section& section) {
   };
   made["propertyNames"] = parts_ ? any_of({names(), {{"pattern", "^~"}}}) : names();
   if (section.notes) made["properties"] = {{"note", reference("scalar")}};
+  for (const KeyDef& key : section.keys)
+    made["properties"][std::string(key.name)] = property(key);
   made["additionalProperties"] = property(*section.each);
   return with_deletions(std::move(made));
 }
@@ -263,11 +284,11 @@ OrderedJson Tables::source(const KeyDef& def) {
   return any_of({text(def.pattern), std::move(mapping)});
 }
 
-OrderedJson Tables::hooks() {
-  return once("hook", [this] {
+OrderedJson Tables::kinds(std::string name, std::span<const job::Section> sections) {
+  return once(std::move(name), [&, this] {
     OrderedJson kinds = OrderedJson::array(), cases = OrderedJson::array(),
                 properties = OrderedJson::object();
-    for (const job::Section& one : job::kHookSections) {
+    for (const job::Section& one : sections) {
       const KeyDef& first = one.keys.front();
       properties[std::string(first.name)] = property(first);
       kinds.push_back({{"required", {first.name}}});

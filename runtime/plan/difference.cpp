@@ -154,7 +154,7 @@ std::string shown(const std::optional<std::string>& value) {
   constexpr size_t kLongest = 60;
   if (!value) return kNoneText;
   Json json = Json::parse(*value);
-  for (const char* name : {"op", "path"})
+  for (const char* name : {"op", "files"})
     if (json.is_object() && json.contains(name)) json = Json(json[name]);
   std::string text = json.is_string() ? json.get<std::string>()
                      : json.is_null() ? kNoneText
@@ -177,7 +177,7 @@ std::string shown(const Schedule& schedule) {
 
 std::string shown(const InputSource& source) {
   if (const auto* column = std::get_if<FromDataset>(&source))
-    return column->dataset + "." + column->column;
+    return column->rows_name() + "." + column->column;
   if (const auto* npy = std::get_if<FromNpy>(&source)) return npy->path;
   if (const auto* generator = std::get_if<FromGenerator>(&source))
     return std::string(type_name(*generator));
@@ -223,10 +223,13 @@ class Teller {
   }
 
  private:
+  /// The plan groups the keys of a column, and those of a dataset are below `options`.
   void data(const Parts& parts, Line& line) const {
     line.key = "data." + parts[1];
-    if (parts.size() > 3) line.key += "." + parts[3];
-    if (parts.size() > 4) line.key += "." + (parts[4] == "row_shape" ? "shape" : parts[4]);
+    if (parts.size() > 2 && parts[2] != "columns") line.key += ".options." + parts.back();
+    if (parts.size() > 3 && parts[2] == "columns") line.key += "." + parts[3];
+    if (parts.size() > 4 && parts[2] == "columns")
+      line.key += "." + (parts[4] == "row_shape" ? "shape" : parts.back());
   }
 
   void input(const Parts& parts, Line& line) const {

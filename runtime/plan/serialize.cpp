@@ -146,7 +146,10 @@ Job resumed_part(const Job& job) {
   if (bare.returns) bare.returns->sinks.clear();
   for (Input& input : bare.inputs) input.range.reset();  // the range is only checked
   bare.run = {};
-  bare.run.shuffle = job.run.shuffle;  // it determines which rows a step sees
+  // The order of an epoch determines which rows a step sees.
+  bare.run.shuffle = job.run.shuffle;
+  bare.run.shuffle_buffer = job.run.shuffle_buffer;
+  bare.run.sampling = job.run.sampling;
   leave_out_watched(bare);
   return bare;
 }

@@ -11,22 +11,43 @@
 namespace flow::job {
 namespace {
 
-/// Returns the datasets and columns that the inputs read, in the order of the file.
-std::vector<plan::Dataset> read_datasets(const Reader& reader, const File& file, const Job& job) {
+/// Returns an input that reads the column, or null.
+const Input* reader_of(const Job& job, const Dataset& dataset, const Column& column) {
+  const auto reads = [&](const Input& input) {
+    const auto* from = std::get_if<plan::FromDataset>(&input.source);
+    return from && from->dataset == dataset.name.text && from->column == column.plan.name;
+  };
+  const auto input = std::ranges::find_if(job.inputs, reads);
+  return input == job.inputs.end() ? nullptr : &*input;
+}
+
+/// Returns true if the column determines which rows the dataset has, in which order, or how they
+/// are mixed, whether or not an input reads it.
+bool selects_rows(const Job& job, const Dataset& dataset, const plan::Column& column) {
+  const plan::Dataset& options = dataset.options;
+  const auto& sampling = job.run.sampling;
+  return options.on_bad_row == plan::Dataset::OnBadRow::kSkip || column.window.has_value() ||
+         (options.split && (options.split->by == column.name ||
+                            options.split->group == column.name)) ||
+         (options.mix && std::ranges::count(options.mix->columns, column.name) > 0) ||
+         (sampling && sampling->dataset == dataset.name.text && sampling->column == column.name);
+}
+
+/// Returns the datasets that the inputs read, in the order of the file, with the columns that they
+/// read or need.
+std::vector<plan::Dataset> read_datasets(const File& file, const Job& job) {
   std::vector<plan::Dataset> read;
   for (const Dataset& dataset : file.datasets) {
-    plan::Dataset made{dataset.name.text, {}, reader.sources.where(dataset.name.span)};
+    plan::Dataset made = dataset.options;
+    bool any = false;
     for (const Column& column : dataset.columns) {
-      const auto reads = [&](const Input& input) {
-        const auto* from = std::get_if<plan::FromDataset>(&input.source);
-        return from && from->dataset == dataset.name.text && from->column == column.plan.name;
-      };
-      const auto input = std::ranges::find_if(job.inputs, reads);
-      if (input == job.inputs.end()) continue;
+      const Input* input = reader_of(job, dataset, column);
+      any = any || input;
+      if (!input && !selects_rows(job, dataset, column.plan)) continue;
       made.columns.push_back(column.plan);
-      if (!column.has_shape) made.columns.back().row_shape = input->shape.from(1);
+      if (input && !column.row.is_exact()) made.columns.back().row_shape = input->shape.from(1);
     }
-    if (!made.columns.empty()) read.push_back(std::move(made));
+    if (any) read.push_back(std::move(made));
   }
   return read;
 }
@@ -45,11 +66,12 @@ const Column* column_of(const std::vector<Dataset>& datasets, const plan::FromDa
 void check_channels_of(Reader& reader, const Column& column, const Input& input) {
   const auto check = [&](std::string_view key, Span span, size_t values) {
     if (values <= 1) return;
-    if (Diag* error = check_channels(reader, key, span, values, input.shape.from(1)))
+    const Shape row = input.shape.from(column.plan.window && input.shape.rank() > 1 ? 2 : 1);
+    if (Diag* error = check_channels(reader, key, span, values, row))
       error->label(input.shape_span, "batch size, then the shape of a row");
   };
-  check("mean", column.mean_span, column.plan.mean.size());
-  check("std", column.std_span, column.plan.std.size());
+  check("mean", column.mean_span, column.plan.mean.values.size());
+  check("std", column.std_span, column.plan.std.values.size());
 }
 
 class IoSpecWriter {
@@ -140,7 +162,7 @@ void write_io_spec(Reader& reader, const File& file, const Job& job, const ir::G
   made.seed = file.seed;
   made.run = job.run;
   made.where = reader.sources.where(job.name.span);
-  made.datasets = read_datasets(reader, file, job);
+  made.datasets = read_datasets(file, job);
   made.inputs = writer.inputs(job);
   if (job.returns) {
     size_t next = 0;
@@ -161,13 +183,36 @@ void write_io_spec(Reader& reader, const File& file, const Job& job, const ir::G
                       reader.sources.where(job.optimizer->span)};
 }
 
+namespace {
+
+/// Checks that a train job reads mixed columns as fractions.
+void check_mixed_inputs(Reader& reader, const File& file, const Job& job) {
+  if (!job.train) return;
+  for (const Input& input : job.inputs) {
+    const auto* from = std::get_if<plan::FromDataset>(&input.source);
+    if (!from || input.has_error || is_float(input.dtype)) continue;
+    const auto dataset = std::ranges::find(file.datasets, from->dataset,
+                                           [](const Dataset& one) { return one.name.text; });
+    const auto& mix = dataset->options.mix;
+    if (mix && std::ranges::count(mix->columns, from->column) > 0)
+      reader
+          .error(Diagnosis::kDatasetOptions, input.dtype_span,
+                 "`{}` is {}, but `mix` of dataset `{}` makes fractions", input.name.text,
+                 name_of(input.dtype), from->dataset)
+          .with_hint("use float32, and `one_hot` for a column of categories");
+  }
+}
+
+}  // namespace
+
 void check_implied_rows(Reader& reader, const File& file, const Job& job) {
+  check_mixed_inputs(reader, file, job);
   std::map<const Column*, const Input*> readers;
   for (const Input& input : job.inputs) {
     const auto* from = std::get_if<plan::FromDataset>(&input.source);
     if (!from || input.has_error) continue;
     const Column* column = column_of(file.datasets, *from);
-    if (!column || column->has_shape) continue;
+    if (!column || column->row.is_exact()) continue;
     const auto [first, fresh] = readers.try_emplace(column, &input);
     if (fresh) {
       check_channels_of(reader, *column, input);

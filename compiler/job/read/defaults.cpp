@@ -88,6 +88,15 @@ bool is_optional(const KeyDef& def) {
          def.section->one_of.empty() && std::ranges::none_of(def.section->keys, &KeyDef::required);
 }
 
+/// Returns the keys of a column that takes none from elsewhere, except for its paths.
+std::vector<KeyDef> keys_of_column(const yaml::Node& column) {
+  const auto& sources = plan::EnumNames<plan::SourceKind>::words;
+  const auto source = std::ranges::find_if(sources, [&](auto key) { return column.find(key); });
+  if (source == sources.end()) return {};
+  const auto kind = enumerator_of<plan::SourceKind>(sources, *source);
+  return column_keys(kind, implied_type(column, kind));
+}
+
 class Defaults {
  public:
   enum class Verb { kWrite, kDrop };
@@ -114,7 +123,8 @@ class Defaults {
         if (node.find("type")) visit_variant(node, *def.variants);
         return;
       case KeyType::kHooks:
-        for (yaml::Node& item : node.items) visit_hook(item);
+      case KeyType::kAugment:
+        for (yaml::Node& item : node.items) visit_kind(item, kinds_of(def));
         return;
       case KeyType::kEntry:
         return visit_call(node);
@@ -128,15 +138,28 @@ class Defaults {
     if (&section == &kJobSection) train_ = node.find("type")->scalar == "train";
     if (&section == &kJobSection) first_.reset();
     if (&section == &kNetworkSection) first_ = only_input(node);
+    if (&section == &kDatasetSection) return visit_dataset(node);
     if (section.each) {
       for (yaml::Entry& entry : node.entries)
-        if (entry.key != "note") visit(entry.value, *section.each);
+        if (entry.key != "note" && !find_key(section.keys, entry.key))
+          visit(entry.value, *section.each);
       if (section.each->type == KeyType::kEntry) visit_graph(node);
       return;
     }
     visit_keys(node, section.keys);
     if (&section == &kNetworkSection) visit_output(node);
     if (&section == &kReturnsSection) visit_type(node);
+  }
+
+  /// A column that takes keys from elsewhere keeps its own as they are: a default that it writes
+  /// would hide the key that it takes.
+  void visit_dataset(yaml::Node& node) {
+    if (yaml::Node* options = node.find("options")) visit_section(*options, kOptionsSection);
+    if (node.find("defaults")) return;
+    for (yaml::Entry& entry : node.entries)
+      if (entry.key != "note" && entry.key != "options" && entry.value.is_mapping() &&
+          !entry.value.find("like"))
+        visit_keys(entry.value, keys_of_column(entry.value));
   }
 
   void visit_keys(yaml::Node& node, const std::vector<KeyDef>& keys) {
@@ -194,8 +217,8 @@ class Defaults {
     node = std::move(short_form);
   }
 
-  void visit_hook(yaml::Node& node) {
-    for (const Section& section : kHookSections)
+  void visit_kind(yaml::Node& node, std::span<const Section> kinds) {
+    for (const Section& section : kinds)
       if (node.find(section.keys.front().name)) visit_keys(node, section.keys);
   }
 

@@ -96,7 +96,7 @@ void remove_dashes_in(Reader& reader, yaml::Node& node, const Section& section) 
   if (node.is_list()) join_items(reader, node, section);
   if (!node.is_mapping()) return;
   for (yaml::Entry& entry : node.entries) {
-    const KeyDef* key = section.each ? &*section.each : find_key(section.keys, entry.key);
+    const KeyDef* key = find_key(section, entry.key);
     if (key && key->type == KeyType::kSection) remove_dashes_in(reader, entry.value, *key->section);
   }
 }
@@ -136,7 +136,7 @@ Job read_job(Reader& reader, const yaml::Entry& entry, const std::vector<Dataset
   if (const yaml::Node* metrics = fields.find("metrics")) read_metrics(reader, *metrics, job);
   if (job.train) job.run.checkpoint = default_checkpoints();
   if (const yaml::Node* run = fields.find("run"))
-    read_run(reader, *run, fields.key_span("run"), job);
+    read_run(reader, *run, fields.key_span("run"), datasets, job);
   return job;
 }
 
@@ -171,15 +171,24 @@ File read_file(Reader& reader, yaml::Node& node) {
 }
 
 void warn_of_unused(Reader& reader, const File& file) {
-  std::set<std::string> datasets;
+  std::set<std::string> datasets, rows;
   for (const Job& job : file.jobs)
     for (const Input& input : job.inputs)
-      if (const auto* from = std::get_if<plan::FromDataset>(&input.source))
+      if (const auto* from = std::get_if<plan::FromDataset>(&input.source)) {
         datasets.insert(from->dataset);
-  for (const Dataset& dataset : file.datasets)
-    if (!datasets.contains(dataset.name.text))
+        rows.insert(from->rows_name());
+      }
+  for (const Dataset& dataset : file.datasets) {
+    const bool used = datasets.contains(dataset.name.text);
+    if (!used && !dataset.is_liked)
       reader.diags.warning(Diagnosis::kUnusedDeclaration, dataset.name.span,
                            fmt::format("unused dataset `{}`", dataset.name.text));
+    for (const Name& part : dataset.parts)
+      if (used && !rows.contains(dataset.name.text + "/" + part.text))
+        reader.diags.warning(
+            Diagnosis::kUnusedDeclaration, part.span,
+            fmt::format("unused part `{}/{}`", dataset.name.text, part.text));
+  }
   for (const Name& network : file.uncalled)
     reader.diags.warning(Diagnosis::kUnusedDeclaration, network.span,
                          fmt::format("unused network `{}`", network.text));

@@ -1,4 +1,3 @@
-// Reads `data:`: datasets, their columns, and the conversion of rows of a file to rows of an input.
 // Reads `inputs:` of a job: shapes, dtypes, and the sources of each step's values.
 #include <fmt/format.h>
 
@@ -13,185 +12,38 @@
 namespace flow::job {
 namespace {
 
-/// Reads `mean` or `std`: one number, or one for each leading channel. Sets `span` to their
-/// position.
-std::vector<double> read_channels(const Fields& fields, std::string_view key, const Column& column,
-                                  Span& span) {
-  Reader& reader = fields.reader();
-  const yaml::Node* node = fields.find(key);
-  if (!node) return {};
-  const auto values =
-      read_numbers(reader, *node, fmt::format("`{}`", key), fields.definition(key).bounds);
-  if (!values) return {};
-  span = node->span;
-  const bool one = values->size() == 1 && !node->is_list();
-  if (!one && column.has_shape &&
-      check_channels(reader, key, span, values->size(), column.plan.row_shape))
-    return {};
-  if (values->empty())
-    reader.error(Diagnosis::kBadColumn, *node, "`{}` is empty; expected numbers", key);
-  return *values;
-}
-
-/// Returns a hint for [0, 100], "0:100", "0-100" and the like.
-std::string hint_for_rows(const yaml::Node& node) {
-  std::vector<std::string> ends;
-  for (const yaml::Node& item : node.items) ends.push_back(item.scalar);
-  if (node.is_scalar())
-    for (const char between : {':', '-', ','})
-      if (ends.size() < 2) ends = split(node.scalar, between);
-  if (ends.size() == 1) ends.insert(ends.begin(), "0");
-  const std::string range = join(ends, "..");
-  return ends.size() == 2 && parse_range(range) ? fmt::format("write `{}`", range)
-                                                : "write `0..50000` for rows 0 to 49999";
-}
-
-/// Reads a range, or a list of ranges. Some of them can be empty, because a fold can begin with the
-/// held-out rows.
-void read_rows(const Fields& fields, Column& column) {
-  const yaml::Node* node = fields.find("rows");
-  if (!node) return;
-  Reader& reader = fields.reader();
-  for (const yaml::Node& item : yaml::each_of(*node)) {
-    if (!reader.expect(item, yaml::Kind::kScalar, "`rows`", hint_for_rows(item))) return;
-    const auto range = parse_range(item.scalar);
-    if (!range || range->first < 0 || range->second < range->first) {
-      const bool ends = node->is_list() && parse_integer(item.scalar);  // such as [0, 100]
-      reader.error(Diagnosis::kRowRange, item, "invalid range of rows `{}`", item.scalar)
-          .with_hint(hint_for_rows(ends ? *node : item));
-      return;
-    }
-    if (range->first < range->second) column.plan.rows.push_back(*range);
-  }
-  if (column.plan.rows.empty())
-    reader.error(Diagnosis::kRowRange, *node, "`rows` selects no rows")
-        .with_hint(hint_for_rows(*node));
-}
-
-/// Reads `idx:`, `npy:`, or `npz:` with `array:`.
-void read_file_of(const Fields& fields, Column& column) {
-  Reader& reader = fields.reader();
-  std::vector<std::string> formats;
-  for (const char* format : {"idx", "npy", "npz"})
-    if (fields.find(format)) formats.emplace_back(format);
-  if (formats.empty()) {
-    if (fields.is_mapping())
-      reader
-          .error(Diagnosis::kBadColumn, fields.owner(), "column `{}` has no file", column.plan.name)
-          .with_hint("add `idx: PATH`, `npy: PATH` or `npz: PATH`");
-    return;
-  }
-  if (formats.size() > 1)
-    reader
-        .error(Diagnosis::kBadColumn, fields.key_span(formats[1]),
-               "column `{}` has both `{}` and `{}`; expected one of them", column.plan.name,
-               formats[0], formats[1])
-        .label(fields.key_span(formats[0]), "also set here");
-  column.plan.format = formats[0];
-  column.plan.path = fields.text(formats[0]).value_or("");
-  const bool npz = fields.find("npz") != nullptr;
-  if (const yaml::Node* array = fields.find("array"); array && npz)
-    column.plan.array = fields.text("array").value_or("");
-  else if (array)
-    reader.error(Diagnosis::kBadColumn, fields.key_span("array"),
-                 "`array` requires `npz`, not `{}`", formats[0]);
-  else if (npz)
-    reader
-        .error(Diagnosis::kBadColumn, fields.key_span("npz"),
-               "column `{}` requires `array` with `npz`", column.plan.name)
-        .with_hint("add `array: NAME`, the name given to numpy.savez");
-}
-
-Column read_column(Reader& reader, const yaml::Entry& entry) {
-  Column column;
-  column.plan.name = entry.key;
-  column.plan.where = reader.sources.where(entry.key_span);
-  column.span = entry.key_span;
-  const Fields fields(reader, entry.value, entry.key_span, kColumnSection);
-  read_file_of(fields, column);
-  if (const yaml::Node* shape = fields.find("shape")) {
-    if (const auto read = read_shape(reader, *shape, "`shape`")) {
-      column.plan.row_shape = *read;
-      column.has_shape = true;
-      column.span = shape->span;
-    }
-  }
-  column.plan.scale = *fields.number("scale");
-  column.plan.mean = read_channels(fields, "mean", column, column.mean_span);
-  column.plan.std = read_channels(fields, "std", column, column.std_span);
-  read_rows(fields, column);
-  return column;
-}
-
-/// Returns the column that a text such as "mnist_train.images" names, or null after an error.
-const Column* find_column(Reader& reader, const yaml::Node& node,
-                          const std::vector<Dataset>& datasets) {
-  const std::string& text = node.scalar;
-  const size_t dot = text.find('.');
-  const bool is_file = text.ends_with(".npy");
-  if (dot == std::string::npos || is_file) {
-    reader
-        .error(Diagnosis::kBadSource, node,
-               "unknown source `{}`; expected a dataset column, a generator or a file", text)
-        .with_hint(is_file ? fmt::format("write the file as `{{npy: {}}}`", text)
-                   : find_variant(kGenerators, text)
-                       ? fmt::format("write the generator as `{{type: {}}}`", text)
-                       : "write `dataset.column`, `{npy: PATH}` or `{type: GENERATOR}`");
-    return nullptr;
-  }
-  const std::string dataset_name = text.substr(0, dot), column_name = text.substr(dot + 1);
-  const auto dataset =
-      std::ranges::find(datasets, dataset_name, [](const Dataset& d) { return d.name.text; });
-  std::vector<std::string> names;
-  if (dataset == datasets.end()) {
-    for (const Dataset& other : datasets) names.push_back(other.name.text);
-    reader.error(Diagnosis::kUnknownDataset, node, "unknown dataset `{}`", dataset_name)
-        .with_hint(names.empty() ? "add a `data:` section to the file"
-                                 : suggestion(dataset_name, names, "available datasets:"));
-    return nullptr;
-  }
-  for (const Column& column : dataset->columns) {
-    if (column.plan.name == column_name) return &column;
-    names.push_back(column.plan.name);
-  }
-  reader
-      .error(Diagnosis::kUnknownColumn, node, "unknown column `{}` of dataset `{}`", column_name,
-             dataset_name)
-      .label(dataset->name.span, "the dataset")
-      .with_hint(suggestion(column_name, names, "available columns:"));
-  return nullptr;
-}
-
 constexpr int64_t kUsualBatch = 100;  // used in hints
 
 /// Checks that the shape of an input is the batch size followed by the shape of a row.
 void check_row_shape(Reader& reader, const Input& input, const Column& column,
                      const std::string& source) {
-  const Shape& row = column.plan.row_shape;
   const Shape rest = input.shape.from(1);
-  if (!column.has_shape || rest == row) return;
-  std::vector<int64_t> fits{input.shape[0]};
+  if (column.row.accepts(rest)) return;
+  const bool lacks_batch = !column.row.scalar && column.row.accepts(input.shape);
+  Diag& diag =
+      reader
+          .error(Diagnosis::kRowShape, input.shape_span,
+                 lacks_batch ? fmt::format(
+                                   "`{}` has the shape of one row of `{}`; expected a batch of rows",
+                                   input.name.text, source)
+                             : fmt::format("`{}` has shape {}, but a row of `{}` has shape {}",
+                                           input.name.text, input.shape.str(), source,
+                                           column.row.str()))
+          .label(column.span, "the shape of a row");
+  if (!column.row.is_exact()) return;
+  const Shape& row = column.plan.row_shape;
+  std::vector<int64_t> fits{lacks_batch ? kUsualBatch : input.shape[0]};
   fits.insert(fits.end(), row.begin(), row.end());
-  const bool lacks_batch = input.shape == row;
-  if (lacks_batch) fits[0] = kUsualBatch;
-  reader
-      .error(Diagnosis::kRowShape, input.shape_span,
-             lacks_batch
-                 ? fmt::format("`{}` has the shape of one row of `{}`; expected a batch of rows",
-                               input.name.text, source)
-                 : fmt::format("`{}` has shape {}, but a row of `{}` has shape {}", input.name.text,
-                               input.shape.str(), source, row.str()))
-      .label(column.span, "the shape of a row")
-      .with_hint("write {}`shape: {}`", lacks_batch ? "the batch size first: " : "",
+  diag.with_hint("write {}`shape: {}`", lacks_batch ? "the batch size first: " : "",
                  Shape(fits).str());
 }
 
 void read_column_source(Reader& reader, const yaml::Node& node,
                         const std::vector<Dataset>& datasets, Input& input) {
-  const Column* column = find_column(reader, node, datasets);
-  if (!column) return;
-  const size_t dot = node.scalar.find('.');
-  input.source = plan::FromDataset{node.scalar.substr(0, dot), node.scalar.substr(dot + 1)};
+  const auto found = find_column(reader, node, datasets);
+  if (!found) return;
+  input.source =
+      plan::FromDataset{found->dataset->name.text, found->part, found->column->plan.name};
   if (input.has_error) return;
   if (input.shape.rank() == 0) {
     reader
@@ -201,7 +53,7 @@ void read_column_source(Reader& reader, const yaml::Node& node,
     input.has_error = true;
     return;
   }
-  check_row_shape(reader, input, *column, node.scalar);
+  check_row_shape(reader, input, *found->column, node.scalar);
 }
 
 Diagnosis diagnosis_of(plan::GeneratorFault::Kind kind) {
@@ -309,18 +161,6 @@ void check_batches(Reader& reader, const std::vector<Input>& inputs) {
 
 }  // namespace
 
-Diag* check_channels(Reader& reader, std::string_view key, Span span, size_t values,
-                     const Shape& row) {
-  if (row.rank() > 0 && row[0] == static_cast<int64_t>(values)) return nullptr;
-  const std::string expected =
-      row.rank() > 0 && row[0] != 1 ? fmt::format("1 or {}", row[0]) : std::string("1");
-  return &reader
-              .error(Diagnosis::kBadColumn, span,
-                     "`{}` has {} values for rows of shape {}; expected {}", key, values, row.str(),
-                     expected)
-              .with_hint("write one number, or one for each leading channel");
-}
-
 std::optional<std::pair<int64_t, int64_t>> parse_range(std::string_view text) {
   const size_t dots = text.find("..");
   if (dots == std::string_view::npos) return {};
@@ -329,21 +169,6 @@ std::optional<std::pair<int64_t, int64_t>> parse_range(std::string_view text) {
   const auto end = behind.empty() ? std::optional(Hook::kForever) : parse_bound(behind);
   if (!first || !end) return {};
   return std::pair{*first, *end};
-}
-
-std::vector<Dataset> read_data(Reader& reader, const yaml::Node& node) {
-  std::vector<Dataset> datasets;
-  for (const yaml::Entry& entry : reader.entries(node, "`data`")) {
-    Dataset& dataset = datasets.emplace_back(Dataset{{entry.key, entry.key_span}, {}});
-    reader.check_name(dataset.name);
-    for (const yaml::Entry& column : reader.entries(entry.value, "a dataset")) {
-      reader.check_name({column.key, column.key_span});
-      dataset.columns.push_back(read_column(reader, column));
-    }
-    if (entry.value.is_mapping() && dataset.columns.empty())
-      reader.error(Diagnosis::kBadColumn, entry.key_span, "dataset `{}` has no columns", entry.key);
-  }
-  return datasets;
 }
 
 std::vector<Input> read_inputs(Reader& reader, const yaml::Node& node,

@@ -19,17 +19,32 @@
 
 namespace flow::job {
 
+/// What the keys of a column determine about the shape of its rows.
+struct RowForm {
+  std::vector<std::optional<int64_t>> extents = {};  // nothing for an unknown extent
+  bool open = true;                                  // further axes can follow
+  bool scalar = false;                               // one element; the input can have any rank
+
+  bool is_exact() const;
+  bool accepts(const Shape& row) const;
+  /// Returns a text such as "[3, ?, ?]", "[16, ...]" or "[]".
+  std::string str() const;
+};
+
 struct Column {
-  // Its row_shape comes from `shape:`, or else from the input that reads it.
+  // Its row_shape comes from the keys of the column, or else from the input that reads it.
   plan::Column plan;
-  bool has_shape = false;
-  Span span;                 // of `shape:`, or of the column's key
+  RowForm row;
+  Span span;                 // of the key that determines the form of a row, or of the column's key
   Span mean_span, std_span;  // invalid if absent
 };
 
 struct Dataset {
   Name name;
   std::vector<Column> columns;
+  plan::Dataset options;  // without columns
+  std::vector<Name> parts;  // the names of the parts of `split`
+  bool is_liked = false;  // `like` of another column or dataset names it
 };
 
 /// An operand of an entry as written: a name, a path, or a number.

@@ -282,17 +282,20 @@ Period read_period(const Fields& owner, const yaml::Node& node, bool has_dataset
   return period;
 }
 
-void read_run(Reader& reader, const yaml::Node& node, Span key, Job& job) {
+void read_run(Reader& reader, const yaml::Node& node, Span key,
+              const std::vector<Dataset>& datasets, Job& job) {
   const bool has_dataset = reads_dataset(job);
   plan::Run& run = job.run;
   const Fields fields(reader, node, key, kRunSection);
   run.epochs = fields.integer("epochs");
   run.steps = fields.integer("steps");
   if (fields.find("epochs")) epochs_need_data(reader, fields.key_span("epochs"), has_dataset);
-  run.shuffle = *fields.flag("shuffle");
-  if (run.shuffle && !has_dataset)
-    reader.error(Diagnosis::kEpochsWithoutData, fields.key_span("shuffle"),
-                 "no input reads a dataset, so the job has no rows to shuffle");
+  read_epoch_order(fields, datasets, job);
+  if (!has_dataset && (run.shuffle || run.shuffle_buffer || run.sampling)) {
+    const char* word = run.sampling ? "sample" : "shuffle";
+    reader.error(Diagnosis::kEpochsWithoutData, fields.key_span(word),
+                 "no input reads a dataset, so the job has no rows to {}", word);
+  }
   run.pipeline = *fields.integer("pipeline");
   run.log_every = *fields.integer("log_every");
   run.fail_on_nonfinite = fields.word("on_nonfinite") == "fail";

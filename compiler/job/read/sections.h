@@ -13,6 +13,7 @@
 
 #include "compiler/ir/graph.h"
 #include "compiler/job/read/job.h"
+#include "compiler/job/read/merged_columns.h"
 #include "compiler/job/tables/tables.h"
 #include "compiler/job/text/reader.h"
 #include "compiler/job/text/vars.h"
@@ -92,6 +93,24 @@ void remove_dashes(Reader& reader, yaml::Node& file);
 void warn_of_unused(Reader& reader, const File& file);
 
 std::vector<Dataset> read_data(Reader& reader, const yaml::Node& node);
+/// Reads a column whose keys are merged.
+Column read_column(Reader& reader, const MergedColumn& merged);
+/// Returns what the keys of a column determine about the shape of its rows. `shape` is the value of
+/// `shape:`, if there is one.
+RowForm row_form(const plan::Column& column, const std::optional<Shape>& shape);
+/// Reports values that the keys of a column or its types exclude together.
+void check_column(const Fields& fields, plan::Column& column);
+/// Reads `options` of a dataset and checks them with its columns.
+void read_options(Reader& reader, const yaml::Entry& dataset, Dataset& made);
+/// Returns the column that a text such as "houses.area" or "houses/validation.area" names, with its
+/// part. Reports an unknown one and returns nothing.
+struct FoundColumn {
+  const Dataset* dataset = nullptr;
+  const Column* column = nullptr;
+  std::string part;
+};
+std::optional<FoundColumn> find_column(Reader& reader, const yaml::Node& node,
+                                       const std::vector<Dataset>& datasets);
 /// Checks the list of a column at `key` ("mean"), whose position is `span`. Returns null if it has
 /// as many values as `row` has leading channels, and otherwise the reported error.
 Diag* check_channels(Reader& reader, std::string_view key, Span span, size_t values,
@@ -163,7 +182,10 @@ Period read_period(const Fields& owner, const yaml::Node& node, bool has_dataset
 /// Returns the checkpoints of a train job that does not configure any.
 plan::Checkpointing default_checkpoints();
 /// Reads the run section into `job`. REQUIRES: the type and the inputs of `job` are complete.
-void read_run(Reader& reader, const yaml::Node& node, Span key, Job& job);
+void read_run(Reader& reader, const yaml::Node& node, Span key,
+              const std::vector<Dataset>& datasets, Job& job);
+/// Reads `shuffle`, `sample`, `epoch_rows` and `data_threads` of a run section.
+void read_epoch_order(const Fields& fields, const std::vector<Dataset>& datasets, Job& job);
 
 /// Parses a range such as "0..50000", whose second number is exclusive. A range such as "1400.."
 /// ends at Hook::kForever.

@@ -25,9 +25,6 @@ const Section kVariablesSection =
 const Section kChecksSection =
     names("`checks`", section("", "none", "condition that flowc checks", kCheckSection));
 
-const Section kDatasetSection = names(
-    "a dataset", section("", "none", "column: one array with a row per example", kColumnSection));
-
 const Section kDataSection =
     names("`data`", section("", "none", "dataset: columns of equal length", kDatasetSection));
 
@@ -71,30 +68,6 @@ const Section kCheckSection{
     "a check",
     {{"that", KeyType::kBool, "", "condition on variables, such as $(width % heads == 0)"},
      text("message", "", "error message if the condition is false")}};
-
-const Section kColumnSection{
-    .what = "a column",
-    .keys =
-        {text("idx", "none", "path of an IDX file, plain or .gz"),
-         excluding(text("npy", "none", "path of a NumPy .npy file; flow maps it into memory"),
-                   {"idx"}),
-         requiring(excluding(text("npz", "none", "path of a NumPy .npz archive"), {"idx", "npy"}),
-                   "array"),
-         requiring(text("array", "none", "name of the array in the .npz archive"), "npz"),
-         {"shape", KeyType::kShape, "none",
-          "shape of one row, without the batch axis; default: the shape that the input needs"},
-         {"scale", KeyType::kNumber, "1", "factor on each element: (x * scale - mean) / std"},
-         {"mean", KeyType::kNumbers, "none",
-          "number to subtract after scaling, or one per leading channel"},
-         {"std", KeyType::kNumbers, "none",
-          "number to divide by after subtracting the mean, or one per leading channel",
-          Bounds{.above = 0}},
-         matching(
-             KeyDef{"rows", KeyType::kRanges, "none",
-                    "range of rows to use, or list of ranges: 0..50000 excludes row 50000, 50000.. "
-                    "runs to the end"},
-             R"(^\d+\.\.\d*$)")},
-    .one_of = {"idx", "npy", "npz"}};
 
 const Section kNetworkSection{
     "a network",
@@ -181,11 +154,11 @@ const Section kInputSection{
      {.name = "from",
       .type = KeyType::kSource,
       .fallback = "none",
-      .doc = "source of the values: dataset.column, {npy: PATH} or a generator; default: --input "
+      .doc = "source of the values: dataset.column or dataset/part.column, {npy: PATH} or a generator; default: --input "
              "NAME=...",
       .section = &kNpySection,
       .variants = &kGenerators,
-      .pattern = R"(^\w+\.\w+$)"},
+      .pattern = R"(^\w+(/\w+)?\.\w+$)"},
      {"rows", KeyType::kBool, "true",
       "treat the leading axis as the batch; false for a tensor without a batch axis"},
      {"range", KeyType::kIntegers, "none",

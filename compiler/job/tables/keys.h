@@ -4,6 +4,7 @@
 #pragma once
 
 #include <algorithm>
+#include <array>
 #include <cstdint>
 #include <optional>
 #include <string>
@@ -13,6 +14,7 @@
 #include <variant>
 #include <vector>
 
+#include "runtime/plan/model/dataset.h"
 #include "runtime/plan/model/enum_names.h"
 #include "runtime/plan/model/record.h"
 
@@ -20,7 +22,8 @@ namespace flow::job {
 
 using plan::Bounds;
 
-/// The type of a key's value.
+/// The type of a key's value. A key of another type than kWord and kSection can have `words` and a
+/// `section`, which are further forms of its value.
 enum class KeyType {
   kText,
   kAnyText,  // may be empty
@@ -29,6 +32,8 @@ enum class KeyType {
   kInteger,
   kNumber,
   kNumbers,     // a number, or a list
+  kSides,       // an integer, or [height, width]
+  kInterval,    // [smallest, largest]
   kBoundaries,  // a list of steps
   kIntegers,    // a list
   kShape,
@@ -46,6 +51,7 @@ enum class KeyType {
   kVariants,  // one of `variants`, or a list
   kSource,    // a column of a dataset, or one of `variants`, or `section`
   kHooks,     // a list of kHookSections
+  kAugment,   // a list of kAugmentSections
   kEntry,     // a call of an op or a network
   kNested,    // names, nested in lists and mappings
   kFree       // any value that the user chooses
@@ -125,6 +131,13 @@ inline std::vector<std::string> names_of(const std::vector<KeyDef>& keys) {
   names.reserve(keys.size());
   for (const KeyDef& key : keys) names.emplace_back(key.name);
   return names;
+}
+
+/// Returns the definition of a key of a section, or null. A key that is not in the list is one that
+/// the user chooses.
+inline const KeyDef* find_key(const Section& section, std::string_view name) {
+  const KeyDef* found = find_key(section.keys, name);
+  return !found && section.each ? &*section.each : found;
 }
 
 /// Returns the only required key if its value is a number, or null.
@@ -208,20 +221,58 @@ constexpr KeyType key_type_of() {
   if constexpr (std::is_same_v<V, bool>) return KeyType::kBool;
   if constexpr (std::is_same_v<V, std::vector<double>>) return KeyType::kNumbers;
   if constexpr (std::is_same_v<V, std::vector<int64_t>>) return KeyType::kBoundaries;
+  if constexpr (std::is_same_v<V, std::vector<std::string>>) return KeyType::kGlobs;
+  if constexpr (std::is_same_v<V, std::array<int64_t, 2>>) return KeyType::kSides;
+  if constexpr (std::is_same_v<V, std::array<int64_t, 3>>) return KeyType::kIntegers;
+  if constexpr (std::is_same_v<V, std::array<double, 2>>) return KeyType::kInterval;
   return std::is_enum_v<V> ? KeyType::kWord : KeyType::kText;
+}
+
+/// Add the forms of a value that job files write in several ways.
+void add_forms(KeyDef& key, const plan::Channels*);
+void add_forms(KeyDef& key, const plan::Replacement*);
+void add_forms(KeyDef& key, const plan::Categories*);
+void add_forms(KeyDef& key, const plan::Tokenizer*);
+void add_forms(KeyDef& key, const plan::ImageSize*);
+void add_forms(KeyDef& key, const plan::Mix*);
+void add_forms(KeyDef& key, const std::vector<plan::Augment>*);
+/// Adds the words and the pattern of a text.
+void add_form_of_text(KeyDef& key, plan::TextForm form);
+
+template <typename V>
+struct WithoutOptional {
+  using Type = V;
+};
+template <typename V>
+struct WithoutOptional<std::optional<V>> {
+  using Type = V;
+};
+
+template <typename T, typename V>
+KeyDef key_of_field(const plan::Field<T, V>& field) {
+  using Value = typename WithoutOptional<V>::Type;
+  KeyDef key{field.name, key_type_of<Value>(), field.fallback, field.doc, field.bounds};
+  if constexpr (std::is_enum_v<Value>)
+    key.words = words_of<Value>();
+  else if constexpr (std::is_same_v<Value, std::string>)
+    add_form_of_text(key, field.form);
+  else if constexpr (requires { add_forms(key, static_cast<const Value*>(nullptr)); })
+    add_forms(key, static_cast<const Value*>(nullptr));
+  return key;
+}
+
+/// Returns a key for each member of the record.
+template <typename T>
+std::vector<KeyDef> keys_of_record() {
+  std::vector<KeyDef> keys;
+  plan::for_each_field<T>([&](const auto& field) { keys.push_back(key_of_field(field)); });
+  return keys;
 }
 
 template <typename T>
 Variant variant_of() {
   constexpr auto kRecord = T::record();
-  Variant made{kRecord.type, kRecord.doc, kRecord.formula, {}};
-  plan::for_each_field<T>([&](const auto& field) {
-    using V = typename std::decay_t<decltype(field)>::Value;
-    KeyDef key{field.name, key_type_of<V>(), field.fallback, field.doc, field.bounds};
-    if constexpr (std::is_enum_v<V>) key.words = words_of<V>();
-    made.keys.push_back(std::move(key));
-  });
-  return made;
+  return {kRecord.type, kRecord.doc, kRecord.formula, keys_of_record<T>()};
 }
 
 /// Returns one variant for each record type of the std::variant.

@@ -3,7 +3,10 @@
 // uses them.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
+#include <optional>
+#include <span>
 #include <string>
 #include <tuple>
 #include <variant>
@@ -11,6 +14,7 @@
 
 #include "compiler/job/tables/keys.h"
 #include "ops/core/spec.h"
+#include "runtime/plan/model/dataset.h"
 #include "runtime/plan/model/record.h"
 
 namespace flow::job {
@@ -83,7 +87,38 @@ using LossScale = std::variant<DynamicLossScale, StaticLossScale>;
 
 extern const Section kFileSection;
 extern const Section kCheckSection;
-extern const Section kColumnSection;
+/// A key of a column, with the sources and the types of cells that have it. The type only matters
+/// for sources of cells: csv, text, tar and images.
+struct ColumnKey {
+  KeyDef def;
+  std::vector<plan::SourceKind> sources;
+  std::vector<plan::CellType> types;  // empty: all
+
+  bool applies(plan::SourceKind source, std::optional<plan::CellType> type) const {
+    return std::ranges::count(sources, source) > 0 &&
+           (!type || types.empty() || std::ranges::count(types, *type) > 0);
+  }
+};
+/// All keys of columns except the paths. A name can occur several times, for different sources.
+extern const std::vector<ColumnKey> kColumnKeys;
+/// Returns the keys of a column with this source and type of cells.
+std::vector<KeyDef> column_keys(plan::SourceKind source, std::optional<plan::CellType> type);
+
+extern const Section kColumnSection;          // the keys of columns of all sources
+extern const Section kColumnDefaultsSection;  // the same keys, of `defaults`
+extern const Section kDatasetSection;
+extern const Section kOptionsSection;
+extern const Section kSplitSection;
+extern const Section kMixSection;
+extern const Section kWindowSection;
+extern const Section kReplacementSection;
+extern const Section kCategoriesSection;
+extern const Section kTokenizerSection;
+extern const Section kShorterSection;
+extern const Section kShuffleSection;
+extern const Section kSampleSection;
+/// The ops of `augment`, distinguished by their first keys.
+extern const std::vector<Section> kAugmentSections;
 extern const Section kNetworkSection;
 extern const Section kJobSection;
 extern const Section kInputSection;
@@ -91,6 +126,8 @@ extern const Section kNpySection;  // a source {npy: PATH}
 extern const Section kReturnsSection;
 /// The kinds of hooks, distinguished by their first keys.
 extern const std::vector<Section> kHookSections;
+/// Returns the sections that an item of the key's list can have, or nothing for other keys.
+std::span<const Section> kinds_of(const KeyDef& key);
 extern const Section kPlacementSection;
 extern const Section kEntryPlacementSection;
 extern const Section kRunSection;

@@ -21,7 +21,7 @@ const KeyDef* definition_at(const std::vector<std::string>& path) {
   for (const std::string& key : path) {
     if (at->type == KeyType::kFree || at->type == KeyType::kNested) return at;
     if (at->type != KeyType::kSection) return nullptr;
-    at = at->section->each ? &*at->section->each : find_key(at->section->keys, key);
+    at = find_key(*at->section, key);
     if (!at) return nullptr;
   }
   return at;
@@ -39,7 +39,8 @@ bool named_by_user(const std::vector<std::string>& path) {
 /// Returns true for lists to which `+` can add a first item.
 bool is_list_key(const std::vector<std::string>& path) {
   const KeyDef* at = definition_at(path);
-  return at && (at->type == KeyType::kHooks || at->type == KeyType::kSections);
+  return at && (at->type == KeyType::kHooks || at->type == KeyType::kAugment ||
+                at->type == KeyType::kSections);
 }
 
 class Override {

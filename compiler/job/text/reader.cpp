@@ -51,7 +51,8 @@ class OwnerSearch {
 
  private:
   void look_into(const Section& section, const std::string& name) {
-    if (!seen_.insert(&section).second) return;
+    // `defaults` of a dataset has the keys of a column.
+    if (&section == &kColumnDefaultsSection || !seen_.insert(&section).second) return;
     look_into(section.keys, name);
     if (section.each) look_behind(*section.each);
   }
@@ -77,9 +78,9 @@ class OwnerSearch {
   void look_behind(const KeyDef& key) {
     if (key.section) look_into(*key.section);
     if (key.variants) look_into(*key.variants);
-    if (key.type == KeyType::kHooks)
-      for (const Section& hook : kHookSections)
-        look_into(hook, fmt::format("a `{}` hook", hook.keys.front().name));
+    for (const Section& kind : kinds_of(key))
+      look_into(kind, fmt::format("a `{}` {}", kind.keys.front().name,
+                                  key.type == KeyType::kHooks ? "hook" : "op"));
   }
 
   std::string_view key_;

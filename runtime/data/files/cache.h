@@ -12,7 +12,7 @@
 #include <vector>
 
 #include "runtime/data/files/folder.h"
-#include "runtime/io/dataset.h"
+#include "runtime/io/rows.h"
 #include "runtime/plan/json/json.h"
 
 namespace flow::data {

@@ -94,6 +94,10 @@ void check_layouts(const Job& job, const Location& location);
 /// optimizer, run section. Shapes are those of whole batches.
 void check_io(const Job& job, const Location& location);
 
+/// Checks the datasets of a job: the values of all keys, and that a column has the keys of its
+/// source.
+void check_datasets(const Job& job, const Location& location);
+
 /// Checks all that learning_rate() relies on, and that all numbers of the learning rate are finite.
 void check_schedule(const Schedule& schedule, const Location& location);
 

@@ -4,8 +4,8 @@
 #include <set>
 #include <span>
 
-#include "runtime/base/names.h"
 #include "runtime/plan/check/check.h"
+#include "runtime/plan/check/check_record.h"
 #include "runtime/plan/model/optimizers.h"
 #include "runtime/plan/model/precision.h"
 
@@ -54,57 +54,18 @@ void check_variable(const Job& job, const Variable& variable, const Location& lo
                      "initializer npy: only npy takes a path, and requires one");
 }
 
-void check_channels(const Column& column, std::string_view what, const std::vector<double>& values,
-                    const Location& location) {
-  const Shape& row = column.row_shape;
-  const auto channels = row.rank() > 0 ? static_cast<uint64_t>(row[0]) : 1;
-  location.require(values.size() <= 1 || values.size() == channels,
-                   "{} values of `{}` for rows of {}; expected 1, or one per channel",
-                   values.size(), what, row.str());
-  for (const double value : values)
-    location.require(std::isfinite(value), "`{}` is {}; expected a finite number", what, value);
-}
-
-void check_column(const Column& column, const Location& location) {
-  const Shape& row = column.row_shape;
-  location.require(is_name(column.name), "invalid name");
-  const bool npz = column.format == "npz";
-  location.require(npz || column.format == "idx" || column.format == "npy", "unknown format `{}`",
-                   column.format);
-  location.require(npz == column.array.has_value(),
-                   "format {}: only npz takes an array name, and requires one", column.format);
-  location.require(!column.path.empty(), "missing path");
-  location.require(row.rank() < kMaxRank && row.checked_elements().value_or(0) > 0,
-                   "invalid row shape {}", row.str());
-  location.require(std::isfinite(column.scale), "scale is {}; expected a finite number",
-                   column.scale);
-  check_channels(column, "mean", column.mean, location);
-  check_channels(column, "std", column.std, location);
-  for (const double value : column.std)
-    location.require(value > 0, "`std` is {}; expected a positive number", value);
-  for (const auto& [first, end] : column.rows)
-    location.require(0 <= first && first < end, "invalid rows {}..{}", first, end);
-}
-
-void check_datasets(const Job& job, const Location& location) {
-  std::set<std::string_view> names;
-  for (const Dataset& dataset : job.datasets) {
-    const Location here = location.at("dataset", dataset.name);
-    here.require(is_name(dataset.name), "invalid name");
-    here.require(names.insert(dataset.name).second, "duplicate name");
-    std::set<std::string_view> columns;
-    for (const Column& column : dataset.columns) {
-      here.require(columns.insert(column.name).second, "duplicate column `{}`", column.name);
-      check_column(column, location.at("column", column.name));
-    }
-  }
-}
-
 const Column& find_column(const Job& job, const FromDataset& source, const Location& location) {
-  for (const Dataset& dataset : job.datasets)
-    for (const Column& column : dataset.columns)
-      if (dataset.name == source.dataset && column.name == source.column) return column;
-  location.refuse(fmt::format("unknown column `{}.{}`", source.dataset, source.column));
+  const auto dataset = std::ranges::find(job.datasets, source.dataset, &Dataset::name);
+  if (dataset == job.datasets.end())
+    location.refuse(fmt::format("unknown dataset `{}`", source.dataset));
+  if (!source.part.empty())
+    location.require(
+        dataset->split && std::ranges::count(dataset->split->parts, source.part, &SplitPart::name),
+        "unknown part `{}`", source.rows_name());
+  const auto column = std::ranges::find(dataset->columns, source.column, &Column::name);
+  if (column == dataset->columns.end())
+    location.refuse(fmt::format("unknown column `{}.{}`", source.dataset, source.column));
+  return *column;
 }
 
 /// Checks that the rows of the input match those of its column. Returns the batch size.
@@ -184,6 +145,27 @@ void check_names(const std::vector<NameRule>& rules, const Location& location) {
       location.refuse(fmt::format("a rule for names: {}", faults.front().message));
 }
 
+/// Checks the order in which an epoch reads rows.
+void check_order(const Job& job, const Location& location) {
+  const Run& run = job.run;
+  location.require(
+      run.data_threads.value_or(1) >= 1 && run.data_threads.value_or(1) <= kMaxDataThreads,
+      "data_threads is out of range");
+  if (run.shuffle_buffer) check_record(*run.shuffle_buffer, location);
+  const bool shuffles = run.shuffle || run.shuffle_buffer;
+  location.require(!(run.shuffle && run.shuffle_buffer), "two kinds of shuffling");
+  if (!run.sampling) return;
+  const Sampling& sampling = *run.sampling;
+  location.require(job.train && !shuffles && !job.datasets.empty(),
+                   "`sampling` requires a train job that reads a dataset and does not shuffle");
+  location.require(sampling.epoch_rows >= 0 && sampling.epoch_rows <= kMostRows,
+                   "epoch_rows is out of range");
+  const bool uniform = sampling.kind == Sampling::Kind::kUniform;
+  location.require(uniform == sampling.column.empty() && uniform == sampling.dataset.empty(),
+                   "only weights and balance sample by a column");
+  if (!uniform) find_column(job, {sampling.dataset, {}, sampling.column}, location);
+}
+
 void check_run(const Job& job, const Location& location) {
   const Run& run = job.run;
   const Checkpointing& checkpoint = run.checkpoint;
@@ -197,6 +179,7 @@ void check_run(const Job& job, const Location& location) {
                        checkpoint.every_epochs >= 0 && checkpoint.every_minutes.value_or(1) > 0,
                    "a number in the run section is out of range");
   check_names(checkpoint.names, location);
+  check_order(job, location);
 }
 
 }  // namespace

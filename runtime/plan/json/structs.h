@@ -4,6 +4,7 @@
 
 #include <fmt/format.h>
 
+#include <array>
 #include <limits>
 #include <map>
 #include <memory>
@@ -130,6 +131,11 @@ class JsonReader {
   void read(StepId& out) { out.value = read_id(&Ids::steps, "step"); }
   void read(std::pair<int64_t, int64_t>& out);
   void read(Attributes& out);
+  template <typename T, size_t N>
+  void read(std::array<T, N>& out) {
+    expect(json_.is_array() && json_.size() == N, "a list of " + std::to_string(N) + " elements");
+    for (size_t i = 0; i < N; ++i) item(i).read(out[i]);
+  }
   template <typename T>
   void read(std::vector<T>& out) {
     expect(json_.is_array(), "a list");
@@ -259,8 +265,15 @@ class JsonWriter {
   }
   template <typename T>
   void put(const std::vector<T>& list) {
-    begin('[', OnOwnLine<T>);
-    for (const T& element : list) {
+    put_list(list, OnOwnLine<T>);
+  }
+  template <typename T, size_t N>
+  void put(const std::array<T, N>& list) {
+    put_list(list, false);
+  }
+  void put_list(const auto& list, bool spread) {
+    begin('[', spread);
+    for (const auto& element : list) {
       begin_element();
       put(element);
     }

@@ -280,6 +280,18 @@ struct ImageFormat {
   }
 };
 
+/// Returns what a job file determines about the images before their augmentation.
+inline AugmentedRows rows_before_augment(const ImageFormat& image) {
+  using enum ImageFormat::Channels;
+  AugmentedRows rows{.channels = image.channels == kGrey  ? 1
+                                 : image.channels == kRgb ? 3
+                                                          : 4,
+                     .size = {},
+                     .uint8 = image.bits == 8};
+  if (image.size.height > 0) rows.size = {image.size.height, image.size.width};
+  return rows;
+}
+
 /// Row i has the source rows [i * stride + shift, i * stride + shift + length).
 struct Window {
   int64_t length = 0, stride = 0, shift = 0;

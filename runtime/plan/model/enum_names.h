@@ -3,6 +3,7 @@
 
 #include <array>
 #include <string_view>
+#include <variant>
 
 #include "runtime/plan/model/plan.h"
 
@@ -56,6 +57,15 @@ template <>
 struct EnumNames<InputSource> {
   static constexpr std::array<std::string_view, 4> words = {"command_line", "dataset", "npy",
                                                             "generator"};
+};
+/// The words are the names of the records.
+template <typename... T>
+constexpr std::array<std::string_view, sizeof...(T)> record_types(const std::variant<T...>*) {
+  return {T::record().type...};
+}
+template <>
+struct EnumNames<Augment> {
+  static constexpr auto words = record_types(static_cast<const Augment*>(nullptr));
 };
 template <>
 struct EnumNames<Sink> {

@@ -59,6 +59,9 @@ inline constexpr uint64_t kMostBytes = uint64_t{1} << 48;
 /// of a batch.
 inline constexpr int64_t kMaxDevices = 64, kMaxPipeline = 1024, kMaxShards = 4096;
 
+/// The largest number of threads that decode rows.
+inline constexpr int64_t kMaxDataThreads = 1024;
+
 /// The largest number of passes of a call.
 inline constexpr int64_t kMaxPasses = 1 << 20;
 

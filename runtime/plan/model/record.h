@@ -51,9 +51,14 @@ enum class TextForm {
   kElementType       // one of kElementTypes
 };
 
+/// Returns true for one ASCII character that can separate fields. A line end cannot.
+constexpr bool is_character(std::string_view text) {
+  return text.size() == 1 && text[0] > 0 && text[0] != '\n' && text[0] != '\r';
+}
+
 /// The element types of raw binary files. They include types that no tensor has.
 inline constexpr std::array<std::string_view, 13> kElementTypes = {
-    "uint8", "int8",   "uint16",  "int16",    "uint32",  "int32", "uint64",
+    "uint8", "int8",    "uint16",   "int16",   "uint32",  "int32", "uint64",
     "int64", "float16", "bfloat16", "float32", "float64", "bool"};
 
 /// nvcc puts parentheses around types of pointers to members, which makes GCC warn. It does not do
