@@ -22,7 +22,7 @@ Lines changes(Change change) {
 TEST_CASE("changes are told by the keys of the job file, with both values", "[plan]") {
   CHECK(changes([](Job& job) { job.seed = 77; }) ==
         Lines{"seed: " + std::to_string(sample::full_plan().jobs[0].seed) + " in the run, 77 now"});
-  const Lines data = changes([](Job& job) { job.datasets[0].columns[0].path = "other"; });
+  const Lines data = changes([](Job& job) { job.datasets[0].columns[0].files = {"other"}; });
   const Dataset dataset = sample::full_plan().jobs[0].datasets[0];
   REQUIRE(data.size() == 1);
   CHECK(data[0].starts_with("data." + dataset.name + "." + dataset.columns[0].name + "."));

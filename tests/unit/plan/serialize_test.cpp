@@ -336,7 +336,7 @@ TEST_CASE("a run does not go on with another computation", "[plan]") {
     j.optimizer->learning_rate.stages = {{7, schedules::Constant{0.1}}};
   }));
   CHECK(differs([](Job& j) { j.steps[3].attributes.set("rate", 0.25); }));
-  CHECK(differs([](Job& j) { j.datasets[0].columns[0].path = "other"; }));
+  CHECK(differs([](Job& j) { j.datasets[0].columns[0].files = {"other"}; }));
   CHECK(differs([](Job& j) { j.tensors[0].shape = Shape{5, 1, 6, 6}; }));
 }
 
