@@ -17,7 +17,7 @@ namespace {
 /// Returns a file with these datasets and a predict job that reads inputs of float32.
 std::string file_of(const std::string& data, const std::string& inputs) {
   return "flow: 1\ndata:\n" + data + "jobs:\n  j:\n    type: predict\n    inputs:\n" + inputs +
-         "    graph: {y: {op: relu, in: x}}\n    returns: {value: y}\n";
+         "    graph: {out: {op: relu, in: x}}\n    returns: {value: out}\n";
 }
 
 std::string input(const std::string& name, const std::string& shape, const std::string& from) {
