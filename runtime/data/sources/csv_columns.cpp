@@ -49,16 +49,16 @@ CsvRequest request_of(const plan::Column& column) {
 }
 
 /// The files of several columns and what was read from them.
-struct SharedTable {
+struct CsvFiles {
   CsvSource source;
   CsvTable table;
 };
-using Shared = std::shared_ptr<SharedTable>;
+using SharedCsv = std::shared_ptr<CsvFiles>;
 
 /// The images that a column of paths names.
 class CsvImages : public ImageFiles {
  public:
-  CsvImages(const plan::Column& column, const fs::path& root, Shared shared, size_t request)
+  CsvImages(const plan::Column& column, const fs::path& root, SharedCsv shared, size_t request)
       : shared_(std::move(shared)), request_(request) {
     for (const fs::path& file : shared_->source.files())
       folders_.push_back(column.image->root.empty() ? file.parent_path()
@@ -83,13 +83,13 @@ class CsvImages : public ImageFiles {
     return folders_[static_cast<size_t>(file)] / row_text(row);
   }
 
-  Shared shared_;
+  SharedCsv shared_;
   size_t request_;
   std::vector<fs::path> folders_;  // by file
 };
 
 std::shared_ptr<SourceRows> make_rows(const plan::Column& column, const fs::path& root,
-                                      const Shared& shared, size_t request) {
+                                      const SharedCsv& shared, size_t request) {
   const CsvTable& table = shared->table;
   CsvColumn& cells = shared->table.columns[request];
   const CellPlace place = [shared, request](int64_t row) {
@@ -153,7 +153,7 @@ std::vector<std::shared_ptr<SourceRows>> open_csv_columns(
   CsvSource source(files_of(*columns.front(), root), dialect_of(*columns.front()->csv),
                    std::move(requests));
   CsvTable table = source.read();
-  const auto shared = std::make_shared<SharedTable>(std::move(source), std::move(table));
+  const auto shared = std::make_shared<CsvFiles>(std::move(source), std::move(table));
   std::vector<std::shared_ptr<SourceRows>> rows;
   for (size_t i = 0; i < columns.size(); ++i)
     rows.push_back(make_rows(*columns[i], root, shared, i));

@@ -67,7 +67,7 @@ class Shards {
   std::vector<int64_t> starts_;
   int64_t rows_ = 0;
 };
-using Shared = std::shared_ptr<const Shards>;
+using SharedShards = std::shared_ptr<const Shards>;
 
 /// The errors of rows that were found while the fields were read.
 using Errors = std::map<int64_t, RunError>;
@@ -81,7 +81,7 @@ std::vector<int64_t> rows_of(const Errors& errors) {
 /// A column and the field that it reads.
 struct FieldReader {
   const plan::Column& column;
-  Shared shards;
+  SharedShards shards;
   JsonPointer pointer;
   Errors errors = {};
 
@@ -244,7 +244,7 @@ class ArrayFields : public SourceRows {
     arrays_[static_cast<size_t>(row)] = std::move(array);
   }
 
-  Shared shards_;
+  SharedShards shards_;
   std::vector<std::string> fields_;
   DType dtype_ = DType::kFloat32;
   int64_t elements_ = 0;
@@ -271,7 +271,7 @@ class ShardImages : public ImageFiles {
   void recovering(const std::function<void()>& read) const override { shards_->recovering(read); }
 
  private:
-  Shared shards_;
+  SharedShards shards_;
   std::vector<std::string> fields_;
   Errors errors_;
 };
