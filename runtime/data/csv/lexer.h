@@ -10,7 +10,7 @@
 #include "runtime/data/csv/byte_finder.h"
 #include "runtime/data/csv/csv.h"
 #include "runtime/data/csv/plain_number.h"
-#include "runtime/data/unpack.h"
+#include "runtime/data/files/unpack.h"
 
 namespace flow::data {
 

@@ -9,8 +9,8 @@
 
 #include "runtime/base/text.h"
 #include "runtime/data/dataset/learning.h"
-#include "runtime/data/sources/open_source.h"
 #include "runtime/data/order/split.h"
+#include "runtime/data/sources/open_source.h"
 
 namespace flow::data {
 
@@ -61,11 +61,10 @@ class Dataset::BadRows {
 
   [[noreturn]] static void refuse(const OpenColumn& column, int64_t source_row) {
     const RunError error = column.source->bad_row(source_row);
-    throw RunError(
-        fmt::format("{}: {}", column.plan.where, error.what()),
-        error.hint().empty()
-            ? "correct the row, or leave it out with `options: {on_bad_row: skip}`"
-            : error.hint());
+    throw RunError(fmt::format("{}: {}", column.plan.where, error.what()),
+                   error.hint().empty()
+                       ? "correct the row, or leave it out with `options: {on_bad_row: skip}`"
+                       : error.hint());
   }
 
   const plan::Dataset& dataset_;

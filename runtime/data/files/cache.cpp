@@ -13,7 +13,7 @@
 #include "runtime/base/display.h"
 #include "runtime/base/file_operations.h"
 #include "runtime/base/names.h"
-#include "runtime/data/unpack.h"
+#include "runtime/data/files/unpack.h"
 #include "runtime/io/npy.h"
 
 namespace flow::data {

@@ -38,12 +38,12 @@ CsvType type_of(plan::CellType type) {
 
 CsvRequest request_of(const plan::Column& column) {
   const plan::CsvFormat& csv = *column.csv;
-  CsvRequest request{.columns = csv.columns,
-                     .list = !csv.columns.empty(),
-                     .type = type_of(column.cell->type),
-                     .missing_values = column.cell->missing_values,
-                     .missing_allowed =
-                         column.cell->missing.kind != plan::Replacement::Kind::kError};
+  CsvRequest request{
+      .columns = csv.columns,
+      .list = !csv.columns.empty(),
+      .type = type_of(column.cell->type),
+      .missing_values = column.cell->missing_values,
+      .missing_allowed = column.cell->missing.kind != plan::Replacement::Kind::kError};
   if (!request.list) request.columns = {csv.column.empty() ? column.name : csv.column};
   return request;
 }
@@ -109,8 +109,8 @@ std::shared_ptr<SourceRows> make_rows(const plan::Column& column, const fs::path
           *column.image, std::make_unique<CsvImages>(column, root, shared, request));
     case plan::CellType::kCategory:
       return std::make_shared<CategoryRows>(
-          CategoryCells{std::move(cells.ids), std::move(cells.categories),
-                        std::move(cells.missing), table.bad_rows, table.first_rows},
+          CategoryCells{std::move(cells.ids), std::move(cells.categories), std::move(cells.missing),
+                        table.bad_rows, table.first_rows},
           *column.cell, listed_categories(column, root), place, bad_row);
     default:
       break;

@@ -192,8 +192,8 @@ Source open_source(const plan::Column& column, const fs::path& root) {
   return augmented(column, open_at_place({&one, 1}, true, root).front());
 }
 
-std::vector<Source> open_sources(const plan::Dataset& dataset,
-                                 const std::vector<std::string>& read, const fs::path& root) {
+std::vector<Source> open_sources(const plan::Dataset& dataset, const std::vector<std::string>& read,
+                                 const fs::path& root) {
   std::vector<Source> sources(dataset.columns.size());
   for (size_t i = 0; i < sources.size(); ++i) {
     if (sources[i]) continue;

@@ -51,7 +51,7 @@ const std::vector<std::string> kFiles = {"d.image.npy", "d.json", "d.x.npy"};
 
 }  // namespace
 
-TEST_CASE("A cache returns its columns and details", "[cache]") {
+TEST_CASE("A cache returns its columns and details", "[data]") {
   const Folder folder;
   CHECK_FALSE(folder.is_used());
   folder.write(kSource, 300'000);
@@ -69,7 +69,7 @@ TEST_CASE("A cache returns its columns and details", "[cache]") {
   CHECK(x.view().as<double>()[299'999] == 149'999.5);
 }
 
-TEST_CASE("The record names all files with sizes and times", "[cache]") {
+TEST_CASE("The record names all files with sizes and times", "[data]") {
   const Folder folder;
   folder.write(kSource, 1);
   const Json record = plan::parse_json(read_text(folder / "d.json"), "d.json");
@@ -78,7 +78,7 @@ TEST_CASE("The record names all files with sizes and times", "[cache]") {
   CHECK(record["files"][1]["name"] == "b \\xff\\n.csv");
 }
 
-TEST_CASE("A cache of no rows and of no files is a cache", "[cache]") {
+TEST_CASE("A cache of no rows and of no files is a cache", "[data]") {
   const Folder folder;
   folder.write({"keys", {}}, 0);
   const auto cached = folder.open({"keys", {}});
@@ -86,7 +86,7 @@ TEST_CASE("A cache of no rows and of no files is a cache", "[cache]") {
   CHECK(cached->columns.at("x").shape == Shape({0}));
 }
 
-TEST_CASE("Any change of the source makes a cache unused", "[cache]") {
+TEST_CASE("Any change of the source makes a cache unused", "[data]") {
   const Folder folder;
   folder.write(kSource, 2);
   CHECK(folder.is_used());
@@ -104,7 +104,7 @@ TEST_CASE("Any change of the source makes a cache unused", "[cache]") {
   CHECK(folder.open(others[0]).has_value());
 }
 
-TEST_CASE("A missing, damaged or foreign file makes a cache unused", "[cache]") {
+TEST_CASE("A missing, damaged or foreign file makes a cache unused", "[data]") {
   const Folder folder, other;
   folder.write(kSource, 2);
   other.write(kSource, 2, 7);
@@ -131,7 +131,7 @@ TEST_CASE("A missing, damaged or foreign file makes a cache unused", "[cache]") 
   }
 }
 
-TEST_CASE("Records that another program wrote are not trusted", "[cache]") {
+TEST_CASE("Records that another program wrote are not trusted", "[data]") {
   const Folder folder;
   folder.write(kSource, 2);
   const std::string whole = read_text(folder / "d.json");
@@ -151,7 +151,7 @@ TEST_CASE("Records that another program wrote are not trusted", "[cache]") {
   CHECK_THROWS_AS(folder.is_used(), RunError);
 }
 
-TEST_CASE("Columns of two runs are never mixed", "[cache]") {
+TEST_CASE("Columns of two runs are never mixed", "[data]") {
   const Folder folder;
   // Two writers of different keys; the second one commits while the first one does.
   CacheSource second = kSource;
@@ -163,7 +163,7 @@ TEST_CASE("Columns of two runs are never mixed", "[cache]") {
   CHECK_FALSE(folder.is_used());
 }
 
-TEST_CASE("An interrupted writer leaves the old cache, or an unused one", "[cache]") {
+TEST_CASE("An interrupted writer leaves the old cache, or an unused one", "[data]") {
   const Folder folder;
   folder.write(kSource, 2);
   {
@@ -204,7 +204,7 @@ class FullDisk : public FileObserver {
 
 }  // namespace
 
-TEST_CASE("A full disk is an error that leaves nothing", "[cache]") {
+TEST_CASE("A full disk is an error that leaves nothing", "[data]") {
   const Folder folder;
   const auto error_text = [&](int rows) -> std::string {
     try {
@@ -236,7 +236,7 @@ TEST_CASE("A full disk is an error that leaves nothing", "[cache]") {
   CHECK_FALSE(folder.is_used());
 }
 
-TEST_CASE("Contents are on the disk before names refer to them", "[cache]") {
+TEST_CASE("Contents are on the disk before names refer to them", "[data]") {
   const Folder folder;
   FileCalls calls(folder.path());
   folder.write(kSource, 1);
@@ -250,7 +250,7 @@ TEST_CASE("Contents are on the disk before names refer to them", "[cache]") {
   CHECK(calls.list() == expected);
 }
 
-TEST_CASE("Temporary files of killed runs are removed after a day", "[cache]") {
+TEST_CASE("Temporary files of killed runs are removed after a day", "[data]") {
   const Folder folder;
   for (const char* name : {".d.x.npy.0123456789abcdef.tmp", ".d.y.npy.0123456789abcdef.tmp",
                            ".e.x.npy.0123456789abcdef.tmp"})

@@ -33,14 +33,14 @@ std::string of_all(const std::string& bytes) {
 
 }  // namespace
 
-TEST_CASE("Files of up to 16 MiB count whole", "[digest]") {
+TEST_CASE("Files of up to 16 MiB count whole", "[data]") {
   const Folder folder;
   std::string bytes(16 * kMiB, 'x');
   CHECK(folder.digest(bytes) == of_all(bytes));
   CHECK(folder.digest("") == of_all(""));
 }
 
-TEST_CASE("Of larger files, both ends and 62 blocks between count", "[digest]") {
+TEST_CASE("Of larger files, both ends and 62 blocks between count", "[data]") {
   const Folder folder;
   std::string bytes(16 * kMiB + 12'345, '\0');
   for (size_t i = 0; i < bytes.size(); ++i) bytes[i] = static_cast<char>(i * i >> 7);
@@ -56,7 +56,7 @@ TEST_CASE("Of larger files, both ends and 62 blocks between count", "[digest]") 
   CHECK(folder.digest(bytes) != of_all(samples));
 }
 
-TEST_CASE("Names, sizes and contents count, times do not", "[digest]") {
+TEST_CASE("Names, sizes and contents count, times do not", "[data]") {
   const FileRecord a{{"a", 1, 5}, "00"}, b{{"b", 1, 5}, "11"};
   const auto digest = [](std::vector<FileRecord> files) { return digest_of_files(files); };
   std::set<std::string> all = {digest({}), digest({a}), digest({a, b}), digest({b, a})};
@@ -75,7 +75,7 @@ TEST_CASE("Names, sizes and contents count, times do not", "[digest]") {
   CHECK(all.size() == 8);
 }
 
-TEST_CASE("A digest is computed again only if the state differs", "[digest]") {
+TEST_CASE("A digest is computed again only if the state differs", "[data]") {
   const Folder folder;
   folder.write("x", "abc");
   const FileRecord first = record_of(folder.path(), "x", nullptr);
@@ -91,7 +91,7 @@ TEST_CASE("A digest is computed again only if the state differs", "[digest]") {
   CHECK(record_of(folder.path(), "x", &claimed).digest == of_all("abc"));
 }
 
-TEST_CASE("A file that changes or disappears during a run is an error", "[digest]") {
+TEST_CASE("A file that changes or disappears during a run is an error", "[data]") {
   const Folder folder;
   folder.write("x", "abc");
   const FileState before = file_state(folder.path(), "x");

@@ -74,7 +74,7 @@ std::string safetensors(const std::string& header, const std::string& data) {
 
 }  // namespace
 
-TEST_CASE("bin reads every element type in both byte orders, as NumPy writes them", "[raw_rows]") {
+TEST_CASE("bin reads every element type in both byte orders, as NumPy writes them", "[data]") {
   const Folder folder;
   for (const auto& [name, record] : elements().items()) {
     const auto type = parse_element_type(name);
@@ -95,7 +95,7 @@ TEST_CASE("bin reads every element type in both byte orders, as NumPy writes the
   }
 }
 
-TEST_CASE("A uint64 over 2^63-1 does not fit, whatever it is read as", "[raw_rows]") {
+TEST_CASE("A uint64 over 2^63-1 does not fit, whatever it is read as", "[data]") {
   const Folder folder;
   const fs::path path = folder.write("x.bin", std::string(8, '\0') + std::string(7, '\0') + "\x80");
   const io::Rows rows = read_bin_rows(path, {*parse_element_type("uint64")}, {}, kAnyShape);
@@ -110,7 +110,7 @@ TEST_CASE("A uint64 over 2^63-1 does not fit, whatever it is read as", "[raw_row
     }
 }
 
-TEST_CASE("A uint32 that does not fit in the input's dtype is found", "[raw_rows]") {
+TEST_CASE("A uint32 that does not fit in the input's dtype is found", "[data]") {
   const Folder folder;
   const fs::path path = folder.write("x.bin", "\xff\xff\xff\xff");
   const io::Rows rows = read_bin_rows(path, {*parse_element_type("uint32")}, {}, kAnyShape);
@@ -122,7 +122,7 @@ TEST_CASE("A uint32 that does not fit in the input's dtype is found", "[raw_rows
   CHECK_FALSE(converter.convert(rows.data.data(), DType::kInt64, out.data()));
 }
 
-TEST_CASE("bin refuses what is not whole rows", "[raw_rows]") {
+TEST_CASE("bin refuses what is not whole rows", "[data]") {
   const Folder folder;
   const fs::path path = folder.write("x.bin", std::string(11, 'x'));
   const BinFormat int16{*parse_element_type("int16")};
@@ -142,7 +142,7 @@ TEST_CASE("bin refuses what is not whole rows", "[raw_rows]") {
   CHECK_FALSE(parse_element_type("U16"));
 }
 
-TEST_CASE("bin refuses a missing file, a folder and a pipe", "[raw_rows]") {
+TEST_CASE("bin refuses a missing file, a folder and a pipe", "[data]") {
   const Folder folder;
   const BinFormat bytes{{DType::kUInt8}};
   REQUIRE(::mkfifo((folder / "pipe").c_str(), 0600) == 0);
@@ -152,7 +152,7 @@ TEST_CASE("bin refuses a missing file, a folder and a pipe", "[raw_rows]") {
   CHECK(folder.bin_refusal(folder.path(), bytes, {}).ends_with("Is a directory"));
 }
 
-TEST_CASE("safetensors reads an array whose first axis counts rows", "[raw_rows]") {
+TEST_CASE("safetensors reads an array whose first axis counts rows", "[data]") {
   const Folder folder;
   const std::string header = R"({"a":{"dtype":"U16","shape":[2,2],"data_offsets":[0,8]},)"
                              R"("b":{"dtype":"BF16","shape":[1],"data_offsets":[8,10]}})";
@@ -166,7 +166,7 @@ TEST_CASE("safetensors reads an array whose first axis counts rows", "[raw_rows]
   CHECK(values<double>(b, DType::kFloat64) == std::vector<double>{-2.5});
 }
 
-TEST_CASE("safetensors refuses missing arrays, scalars and other types", "[raw_rows]") {
+TEST_CASE("safetensors refuses missing arrays, scalars and other types", "[data]") {
   const Folder folder;
   const std::string file = safetensors(R"({"load":{"dtype":"F32","shape":[],"data_offsets":[0,4]},)"
                                        R"("c":{"dtype":"C64","shape":[1],"data_offsets":[4,12]}})",

@@ -33,7 +33,7 @@ std::string json(const std::string& text, const std::string& pointer) {
 
 }  // namespace
 
-TEST_CASE("The last part of a field's name is its kind", "[tar_field]") {
+TEST_CASE("The last part of a field's name is its kind", "[data]") {
   for (const char* name : {"png", "jpg", "jpeg", "seg.png"})
     CHECK(kind_of_field(name) == FieldKind::kImage);
   CHECK(kind_of_field("cls") == FieldKind::kInteger);
@@ -44,7 +44,7 @@ TEST_CASE("The last part of a field's name is its kind", "[tar_field]") {
     CHECK(kind_of_field(name) == FieldKind::kUnknown);
 }
 
-TEST_CASE("cls is an integer with white space around it", "[tar_field]") {
+TEST_CASE("cls is an integer with white space around it", "[data]") {
   CHECK(integer("3") == "3");
   CHECK(integer(" \t\r\n-12\n") == "-12");
   CHECK(integer("+7") == "7");
@@ -57,7 +57,7 @@ TEST_CASE("cls is an integer with white space around it", "[tar_field]") {
 }
 
 // The document and the values are those of RFC 6901, section 5.
-TEST_CASE("A pointer leads to the values of RFC 6901", "[tar_field]") {
+TEST_CASE("A pointer leads to the values of RFC 6901", "[data]") {
   const std::string document = R"({"foo": ["bar", "baz"], "": 0, "a/b": 1, "c%d": 2, "e^f": 3,
       "g|h": 4, "i\\j": 5, "k\"l": 6, " ": 7, "m~n": 8})";
   CHECK(json(document, "/foo/0") == "text bar");
@@ -76,7 +76,7 @@ TEST_CASE("A pointer leads to the values of RFC 6901", "[tar_field]") {
   CHECK(json(R"({"~1": 9})", "/~01") == "int 9");
 }
 
-TEST_CASE("Numbers, bools and strings are values", "[tar_field]") {
+TEST_CASE("Numbers, bools and strings are values", "[data]") {
   CHECK(json("true", "") == "true");
   CHECK(json("-3", "") == "int -3");
   CHECK(json("1.5", "") == "double 1.500000");
@@ -86,7 +86,7 @@ TEST_CASE("Numbers, bools and strings are values", "[tar_field]") {
     CHECK(json(other, "").ends_with("; expected a number, a bool or a string"));
 }
 
-TEST_CASE("Damaged, deep and long JSON is an error", "[tar_field]") {
+TEST_CASE("Damaged, deep and long JSON is an error", "[data]") {
   CHECK(json("{\"a\": }", "/a") == "JSON:1:7: invalid JSON");
   CHECK(json("", "") == "JSON:1:1: invalid JSON: unexpected end of file");
   CHECK(json("{\"a\": 1, \"a\": 2}", "/a").find("duplicate key `a`") != std::string::npos);
@@ -97,7 +97,7 @@ TEST_CASE("Damaged, deep and long JSON is an error", "[tar_field]") {
         "the JSON text has 16777217 bytes; expected at most 16777216");
 }
 
-TEST_CASE("A text that is no pointer is refused", "[tar_field]") {
+TEST_CASE("A text that is no pointer is refused", "[data]") {
   for (const char* text : {"a", "a/b", "/~", "/~2", "/a~"})
     CHECK_THROWS_AS(JsonPointer(text), RequestError);
 }

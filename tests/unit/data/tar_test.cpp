@@ -41,7 +41,7 @@ std::string samples(const std::string& bytes) { return samples(index(bytes)); }
 
 }  // namespace
 
-TEST_CASE("A shard has the samples that Python finds in it, in all formats", "[tar]") {
+TEST_CASE("A shard has the samples that Python finds in it, in all formats", "[data]") {
   const Json golden =
       plan::parse_json(read_text(test::source_path("tests/golden/data/shards.json")), "shards");
   for (const auto& [format, expected] : golden["samples"].items()) {
@@ -63,7 +63,7 @@ TEST_CASE("A shard has the samples that Python finds in it, in all formats", "[t
   }
 }
 
-TEST_CASE("The first present field of a list is found", "[tar]") {
+TEST_CASE("The first present field of a list is found", "[data]") {
   const TarIndex shard = index(tar_member("a.png", "1") + tar_member("a.JPG", "22") + tar_end());
   const std::array<std::string, 2> both = {"jpg", "png"};
   REQUIRE(shard.find(0, both));
@@ -72,7 +72,7 @@ TEST_CASE("The first present field of a list is found", "[tar]") {
   CHECK_FALSE(shard.find(0, none));
 }
 
-TEST_CASE("Keys and fields follow the first dot of the base name", "[tar]") {
+TEST_CASE("Keys and fields follow the first dot of the base name", "[data]") {
   CHECK(samples(tar_member("./a.b/c.X.PnG", "") + tar_member("a.b/c.x", "") + tar_end()) ==
         "./a.b/c: x.png; a.b/c: x");
   CHECK(samples(tar_member("a.", "") + tar_member("__a.b", "") + tar_end()) == "a: ; __a: b");
@@ -81,7 +81,7 @@ TEST_CASE("Keys and fields follow the first dot of the base name", "[tar]") {
                 tar_end()) == "a: x y");
 }
 
-TEST_CASE("The end of a shard is two blocks of zeros or the end of the file", "[tar]") {
+TEST_CASE("The end of a shard is two blocks of zeros or the end of the file", "[data]") {
   const std::string one = tar_member("a.x", "1");
   CHECK(samples(one) == "a: x");
   CHECK(samples(one + tar_end()) == "a: x");
@@ -96,7 +96,7 @@ TEST_CASE("The end of a shard is two blocks of zeros or the end of the file", "[
         "s.tar: offset 0: the end is missing: member `a.x` ends inside its last block");
 }
 
-TEST_CASE("A member past the end is fatal", "[tar]") {
+TEST_CASE("A member past the end is fatal", "[data]") {
   CHECK(refusal(TarHeader("a.x", 2000).bytes() + std::string(1024, 'x')) ==
         "s.tar: offset 0: member `a.x` has 2000 bytes, but the archive ends after 1024");
   const std::string largest("\x80\0\0\0\xff\xff\xff\xff\xff\xff\xff\xff", 12);
@@ -108,7 +108,7 @@ TEST_CASE("A member past the end is fatal", "[tar]") {
             .starts_with("s.tar: offset 1536: member `b.x` has 18446744073709551615 bytes"));
 }
 
-TEST_CASE("Wrong checksums and numbers are fatal", "[tar]") {
+TEST_CASE("Wrong checksums and numbers are fatal", "[data]") {
   CHECK(refusal(tar_member("a.x", "") + TarHeader("b.x").bytes(1))
             .starts_with("s.tar: offset 512: wrong header checksum: found "));
   CHECK(refusal(std::string(512, 'x')) ==
@@ -124,7 +124,7 @@ TEST_CASE("Wrong checksums and numbers are fatal", "[tar]") {
         "s.tar: offset 0: invalid size in a header; expected an octal number");
 }
 
-TEST_CASE("Sizes in binary and signed checksums are read", "[tar]") {
+TEST_CASE("Sizes in binary and signed checksums are read", "[data]") {
   const std::string one("\x80\0\0\0\0\0\0\0\0\0\0\1", 12);
   CHECK(index(TarHeader("a.x").set(124, one).bytes() + tar_data("x")).fields(0)[0].size == 1);
   // The name's byte 0xE9 counts as 233, or as -23 in historic programs.
@@ -132,7 +132,7 @@ TEST_CASE("Sizes in binary and signed checksums are read", "[tar]") {
   CHECK(refusal(TarHeader("\xE9.x").bytes(-255)) != "accepted");
 }
 
-TEST_CASE("Links, devices, sparse files and unknown types are fatal", "[tar]") {
+TEST_CASE("Links, devices, sparse files and unknown types are fatal", "[data]") {
   const auto of_type = [](char type) { return refusal(tar_member("d/a.x", "", type)); };
   for (const char type : {'1', '2'})
     CHECK(of_type(type) == "s.tar: offset 0: member `d/a.x` is a link; expected a file");
@@ -149,7 +149,7 @@ TEST_CASE("Links, devices, sparse files and unknown types are fatal", "[tar]") {
   for (const char type : {'0', '7', '\0'}) CHECK(of_type(type) == "accepted");
 }
 
-TEST_CASE("Absolute names and names with .. are fatal, also of folders and from pax", "[tar]") {
+TEST_CASE("Absolute names and names with .. are fatal, also of folders and from pax", "[data]") {
   CHECK(refusal(tar_member("/a.x", "")) == "s.tar: offset 0: member `/a.x` has an absolute name");
   for (const char* name : {"..", "../a.x", "a/../b.x", "a/.."}) {
     CHECK(refusal(tar_member(name, "", '5')).ends_with("has `..` in its name"));
@@ -163,7 +163,7 @@ TEST_CASE("Absolute names and names with .. are fatal, also of folders and from 
   CHECK(refusal(tar_member("", "")) == "s.tar: offset 0: a member has no name");
 }
 
-TEST_CASE("Extended headers are checked", "[tar]") {
+TEST_CASE("Extended headers are checked", "[data]") {
   const std::string member = tar_member("b.x", "");
   const auto record = [&](const std::string& text) {
     return refusal(tar_member("pax", text, 'x') + member);
@@ -188,7 +188,7 @@ TEST_CASE("Extended headers are checked", "[tar]") {
           "s.tar: offset 0: an extended header has 1048577 bytes; expected at most 1048576");
 }
 
-TEST_CASE("Names come from pax, else from GNU tar, else from the header", "[tar]") {
+TEST_CASE("Names come from pax, else from GNU tar, else from the header", "[data]") {
   const std::string long_name = tar_member("long", std::string("l.x\0", 4), 'L');
   CHECK(samples(long_name + tar_member("a.x", "")) == "l: x");
   CHECK(samples(pax_header("path", "p.x") + long_name + tar_member("a.x", "")) == "p: x");
@@ -203,7 +203,7 @@ TEST_CASE("Names come from pax, else from GNU tar, else from the header", "[tar]
         "a: x");
 }
 
-TEST_CASE("A key that returns and a field that occurs twice are fatal", "[tar]") {
+TEST_CASE("A key that returns and a field that occurs twice are fatal", "[data]") {
   const std::string a = tar_member("a.x", ""), b = tar_member("b.x", "");
   CHECK(refusal(a + b + tar_member("a.y", "")) ==
         "s.tar: offset 1024: the key `a` returns after other samples");
@@ -230,7 +230,7 @@ struct Folder : FreshDirectory {
 
 }  // namespace
 
-TEST_CASE("A packed shard is refused with the command that unpacks it", "[tar]") {
+TEST_CASE("A packed shard is refused with the command that unpacks it", "[data]") {
   const Folder folder;
   const std::string at = folder.path().string() + "/";
   const RunError gzip = folder.refusal("a b.tgz", "\x1f\x8b\x08");
@@ -254,7 +254,7 @@ TEST_CASE("A packed shard is refused with the command that unpacks it", "[tar]")
   CHECK(std::string(folder.refusal("b.tar", tar_member("BZhang/1.x", "")).what()) == "accepted");
 }
 
-TEST_CASE("Other files are refused", "[tar]") {
+TEST_CASE("Other files are refused", "[data]") {
   const Folder folder;
   const std::string at = folder.path().string() + "/";
   CHECK(folder.refusal("a.tar", "").what() == at + "a.tar is empty; expected a tar archive");

@@ -1,5 +1,5 @@
 // Streams of plain and packed files: what they contain, and what is refused.
-#include "runtime/data/unpack.h"
+#include "runtime/data/files/unpack.h"
 
 #include <sys/stat.h>
 #include <zstd.h>
@@ -56,21 +56,21 @@ struct Folder : FreshDirectory {
 
 }  // namespace
 
-TEST_CASE("A plain file is its own stream", "[unpack]") {
+TEST_CASE("A plain file is its own stream", "[data]") {
   const Folder folder;
   for (const std::string& text : {std::string(), std::string("a\n\0b", 4), lines()})
     for (const size_t piece : {1, 7, 100'000})
       CHECK(content(folder.write("x.txt", text), piece) == text);
 }
 
-TEST_CASE("All members of gzip and all frames of zstd are read", "[unpack]") {
+TEST_CASE("All members of gzip and all frames of zstd are read", "[data]") {
   for (const size_t piece : {1, 4096, 8890, 8891, 100'000}) {
     CHECK(content(golden("two.gz"), piece) == lines());
     CHECK(content(golden("two.zst"), piece) == lines());
   }
 }
 
-TEST_CASE("A packed file that ends early is refused at every byte", "[unpack]") {
+TEST_CASE("A packed file that ends early is refused at every byte", "[data]") {
   const Folder folder;
   for (const char* name : {"two.gz", "two.zst"}) {
     const std::string whole = read_text(golden(name));
@@ -83,7 +83,7 @@ TEST_CASE("A packed file that ends early is refused at every byte", "[unpack]") 
   }
 }
 
-TEST_CASE("A damaged packed file is refused", "[unpack]") {
+TEST_CASE("A damaged packed file is refused", "[data]") {
   const Folder folder;
   for (const char* name : {"two.gz", "two.zst"}) {
     std::string bytes = read_text(golden(name));
@@ -97,14 +97,14 @@ TEST_CASE("A damaged packed file is refused", "[unpack]") {
   CHECK(folder.refusal_of(bytes) == "x.bin is damaged: incorrect data check");
 }
 
-TEST_CASE("A window over 128 MiB is refused before memory is taken", "[unpack]") {
+TEST_CASE("A window over 128 MiB is refused before memory is taken", "[data]") {
   const Folder folder;
   // A frame header (RFC 8878, 3.1.1.1) with a window of 2^31 bytes, and an empty last block.
   const std::string frame("\x28\xB5\x2F\xFD\x00\xA8\x01\x00\x00", 9);
   CHECK(folder.refusal_of(frame) == "x.bin needs a zstd window of more than 128 MiB");
 }
 
-TEST_CASE("A missing file, a folder and a pipe are refused without waiting", "[unpack]") {
+TEST_CASE("A missing file, a folder and a pipe are refused without waiting", "[data]") {
   const Folder folder;
   const fs::path pipe = folder / "pipe";
   REQUIRE(::mkfifo(pipe.c_str(), 0600) == 0);
@@ -116,14 +116,14 @@ TEST_CASE("A missing file, a folder and a pipe are refused without waiting", "[u
   CHECK(folder.refusal(folder.path()).ends_with("Is a directory"));
 }
 
-TEST_CASE("read_all returns a stream up to a limit", "[unpack]") {
+TEST_CASE("read_all returns a stream up to a limit", "[data]") {
   const std::string text = lines();
   CHECK(read_all(*open_stream(golden("two.zst")), text.size(), "x") == text);
   CHECK_THROWS_WITH(read_all(*open_stream(golden("two.zst")), text.size() - 1, "x"),
                     Catch::Matchers::Contains("x has more than"));
 }
 
-TEST_CASE("A file that shrinks while it is read is an error", "[unpack]") {
+TEST_CASE("A file that shrinks while it is read is an error", "[data]") {
   const Folder folder;
   const fs::path path = folder.write("x.txt", std::string(100'000, 'x'));
   const auto stream = open_stream(path);
