@@ -14,17 +14,18 @@ namespace flow::data {
 
 namespace {
 
-constexpr uint64_t kMiB = uint64_t{1} << 20, kWhole = 16 * kMiB;
-constexpr uint64_t kBlocks = 62, kBlock = 4096;
+constexpr uint64_t kEnd = uint64_t{1} << 20, kMostWhole = 16 * kEnd;
+constexpr uint64_t kSampleBlocks = 62, kSampleBlock = 4096;
 
 void add_samples(std::span<const std::byte> bytes, ContentDigest& digest) {
-  if (bytes.size() <= kWhole) return digest.add(bytes);
-  digest.add(bytes.first(kMiB));
-  // The blocks leave kBlocks + 1 equal gaps.
-  const uint64_t gap = (bytes.size() - 2 * kMiB - kBlocks * kBlock) / (kBlocks + 1);
-  for (uint64_t i = 0; i < kBlocks; ++i)
-    digest.add(bytes.subspan(kMiB + gap + i * (gap + kBlock), kBlock));
-  digest.add(bytes.last(kMiB));
+  if (bytes.size() <= kMostWhole) return digest.add(bytes);
+  digest.add(bytes.first(kEnd));
+  // The blocks leave kSampleBlocks + 1 equal gaps.
+  const uint64_t gap =
+      (bytes.size() - 2 * kEnd - kSampleBlocks * kSampleBlock) / (kSampleBlocks + 1);
+  for (uint64_t i = 0; i < kSampleBlocks; ++i)
+    digest.add(bytes.subspan(kEnd + gap + i * (gap + kSampleBlock), kSampleBlock));
+  digest.add(bytes.last(kEnd));
 }
 
 /// Adds a number as 8 bytes, the lowest first.
