@@ -194,10 +194,14 @@ const RowForm kScalar{.extents = {}, .open = false, .scalar = true};
 std::optional<int64_t> count_columns(const plan::CsvFormat& csv) {
   int64_t count = 0;
   for (const std::string& text : csv.columns) {
-    const auto range = csv.header ? std::nullopt : parse_range(text);
     if (csv.header && text.find('*') != text.npos) return {};
-    if (range && range->second == Hook::kForever) return {};
-    count += range ? range->second - range->first : 1;
+    const auto range = parse_range(text);
+    if (csv.header || !range) {
+      ++count;
+    } else {
+      if (range->second == Hook::kForever) return {};
+      count += range->second - range->first;
+    }
     if (count > static_cast<int64_t>(plan::kMostExtent)) return {};
   }
   return count;

@@ -17,7 +17,7 @@ using plan::CellType;
 using plan::SourceKind;
 
 // The limits are higher than any file needs, and low enough for the memory of a small machine.
-constexpr size_t kMostNodes = 1'000'000, kMostLikes = 64;
+constexpr size_t kMostMergedNodes = 1'000'000, kMostLikes = 64;
 
 bool is_reserved(const yaml::Entry& entry) {
   return entry.key == "note" || find_key(kDatasetSection.keys, entry.key);
@@ -338,12 +338,12 @@ void ColumnMerger::check_defaults(Declared& dataset) {
 }
 
 bool ColumnMerger::may_copy(const yaml::Node& node, Span use) {
-  const bool could = copied_ <= kMostNodes;
+  const bool could = copied_ <= kMostMergedNodes;
   copied_ += count_nodes(node);
-  if (could && copied_ > kMostNodes)
+  if (could && copied_ > kMostMergedNodes)
     reader_.error(Diagnosis::kBadLike, use, "`defaults` and `like` make more than {} values",
-                  kMostNodes);
-  return copied_ <= kMostNodes;
+                  kMostMergedNodes);
+  return copied_ <= kMostMergedNodes;
 }
 
 }  // namespace flow::job
