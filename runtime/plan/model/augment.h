@@ -41,6 +41,7 @@ using Interval = std::array<double, 2>;
 inline constexpr double kMaxSide = 65535;
 inline constexpr Bounds kSide{.min = 1, .max = kMaxSide}, kPadding{.min = 0, .max = kMaxSide},
     kProbability{.min = 0, .max = 1}, kShare{.max = 1, .above = 0};
+
 struct Crop {
   Extents size{};
   int64_t pad = 0;
