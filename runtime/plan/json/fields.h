@@ -415,12 +415,19 @@ void fields(auto& text, Is<OutputRecord> auto& output) {
   text("digest", output.digest);
 }
 
+void fields(auto& text, Is<DataFileRecord> auto& file) {
+  text("digest", file.digest);
+  text("name", file.name);
+  text("size", file.size);
+}
+
 template <>
 inline constexpr bool kSpread<FilesRecord> = true;
 
 void fields(auto& text, Is<FilesRecord> auto& record) {
   text("checksum", record.checksum);
   text("data", record.data);
+  text.given("files", record.files);
   text("outputs", record.outputs);
   text("version", record.version);
 }
