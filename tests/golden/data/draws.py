@@ -496,4 +496,5 @@ def main():
     np.savez_compressed(pathlib.Path(__file__).with_suffix(".npz"), **out)
 
 
-main()
+if __name__ == "__main__":
+    main()
