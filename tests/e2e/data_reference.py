@@ -77,45 +77,6 @@ def png(samples):
     return b"\x89PNG\r\n\x1a\n" + chunk(b"IHDR", header) + chunk(b"IDAT", zlib.compress(rows)) + chunk(b"IEND", b"")
 
 
-def augmented(image, ops, use, dataset, seed=1, train=True, normalize=lambda v: v.astype(np.float64)):
-    """A (C, H, W) image after `ops`, [(op, arguments)], in its use (row, epoch, earlier uses in the epoch)."""
-    row, epoch, attempt = use
-    value, seen, is_final = image.astype(np.int64), {}, False
-    for op, arguments in ops:
-        seen[op] = seen.get(op, 0) + 1
-        function, words = draws.OPS[op]
-        if op in ("erase", "cutout") and not is_final:
-            value, is_final = normalize(value), True
-        name = f"{dataset}/augment/{op}" + (f"/{seen[op]}" if seen[op] > 1 else "")
-        value = function(value, draws.Words(seed, name, epoch, attempt, words * row), train, 255, **arguments)
-    return value if is_final else normalize(value)
-
-
-def mixed(columns, boxed, step, dataset, seed=1, mixup=None, cutmix=None):
-    """Batches of columns in float64, mixed as in step (epoch, batch, rows); `boxed` is the (H, W) of the first column's images."""
-    epoch, batch, rows = step
-    words = draws.Words(seed, dataset + "/mix", epoch, 0, 8 * batch)
-    is_mixup = words[0] < 2**31 if mixup and cutmix else bool(mixup)
-    parameter, attempt = mixup if is_mixup else cutmix, 0
-    while True:
-        again = draws.Words(seed, dataset + "/mix", epoch, attempt, 8 * batch)
-        x, y = (math.pow(((again[k] >> 8) + 1) * 2.0**-24, 1 / parameter) for k in (1, 2))
-        if x + y <= 1:
-            break
-        attempt += 1
-    share = x / (x + y)
-    if is_mixup:
-        return [share * v + (1 - share) * np.roll(v, -1, 0) for v in columns]
-    height, width = boxed
-    cy, cx = words.below(4, height), words.below(5, width)
-    hh, hw = (math.floor(0.5 * math.sqrt(1 - share) * side) for side in boxed)
-    y0, y1, x0, x1 = max(0, cy - hh), min(height, cy + hh), max(0, cx - hw), min(width, cx + hw)
-    image = columns[0].copy()
-    image[:, :, y0:y1, x0:x1] = np.roll(image, -1, 0)[:, :, y0:y1, x0:x1]
-    share = 1 - (y1 - y0) * (x1 - x0) / (height * width)
-    return [image] + [share * v + (1 - share) * np.roll(v, -1, 0) for v in columns[1:]]
-
-
 # Jobs.
 
 
