@@ -81,8 +81,8 @@ def png(samples):
 
 
 def job_text(data, inputs, run="{epochs: 2}", kind="train", name="train", seed=1, head=True):
-    """A job that reads `inputs`, {name: (shape, dtype, column)}, and writes each batch of them to watch/NAME/value.npy."""
-    text = f"flow: 1\nseed: {seed}\ndata:\n{data}\njobs:\n" if head else ""
+    """A job that reads `inputs`, {name: (shape, dtype, column)}, and writes their values to watch/NAME/value.npy."""
+    text = f"flow: 1\nseed: {seed}\ndata:\n{data.strip(chr(10))}\njobs:\n" if head else ""
     text += f"  {name}:\n    type: {kind}\n    precision: float64\n    inputs:\n"
     for key, (shape, dtype, column) in inputs.items():
         text += f"      {key}: {{shape: {list(shape)}, dtype: {dtype}, from: {column}}}\n"
@@ -90,13 +90,15 @@ def job_text(data, inputs, run="{epochs: 2}", kind="train", name="train", seed=1
     for key, (shape, dtype, _) in inputs.items():
         text += f"      {key}_cast: {{op: cast, in: {key}, dtype: float64}}\n"
         text += f"      {key}_flat: {{op: reshape, in: {key}_cast, shape: [{shape[0]}, -1]}}\n"
-    text += f"      all: {{op: concat, in: [{', '.join(key + '_flat' for key in inputs)}], axis: 1}}\n" if len(inputs) > 1 else \
-        f"      all: {{op: identity, in: {next(iter(inputs))}_flat}}\n"
+    flat = [f"{key}_flat" for key in inputs]
+    text += f"      all: {{op: concat, in: [{', '.join(flat)}], axis: 1}}\n" if len(flat) > 1 else f"      all: {{op: identity, in: {flat[0]}}}\n"
     text += "      z: {op: dense, in: all, units: 1}\n"
+    if kind == "train":
+        text += "      loss: {op: square, in: z}\n    optimizer: {type: adam, learning_rate: 0.001, minimize: loss}\n"
+    else:
+        text += "    returns: {value: z, to: npy}\n"
     text += f"    hooks: [{', '.join(f'{{watch: {key}, every: 1, to: npy}}' for key in inputs)}]\n"
-    if kind == "predict":
-        return text + "    returns: {value: z}\n" + (f"    run: {run}\n" if run else "")
-    return text + f"      loss: {{op: square, in: z}}\n".join(["", ""]) + "    optimizer: {type: adam, learning_rate: 0.001, minimize: loss}\n" + f"    run: {run}\n"
+    return text + (f"    run: {run}\n" if run else "")
 
 
 class DataTest(FlowTest):
@@ -107,19 +109,22 @@ class DataTest(FlowTest):
         self.random = np.random.default_rng(3)
 
     def watched(self, data, inputs, run="{epochs: 2}", kind="train", words=(), seed=1, out="out"):
-        """Runs a job; its inputs, one row per row of the data that it read."""
+        """Runs a job. Returns all rows of its inputs, in the order of their use."""
         self.write("job.yaml", job_text(data, inputs, run, kind, seed=seed))
-        self.done = self.flowrun("job.yaml", "-o", out, "--force", "--quiet", *words)
-        return self.inputs_of(out, inputs)
+        self.done = self.flowrun("job.yaml", "-o", out, "--force", *words)
+        return self.rows_of(out, inputs)
 
-    def inputs_of(self, out, inputs):
-        return {key: (values := self.load(f"{out}/watch/{key}/value.npy")).reshape(-1, *shape[1:]) if values.ndim != len(shape) else values
-                for key, (shape, _, _) in inputs.items() for values in [self.load(f"{out}/watch/{key}/value.npy")]}
+    def rows_of(self, out, inputs):
+        return {key: self.load(f"{out}/watch/{key}/value.npy").reshape(-1, *shape[1:]) for key, (shape, _, _) in inputs.items()}
 
-    def assert_inputs(self, found, columns, steps, dtypes=None):
-        """`columns`: {name: all rows of the dataset}; `steps` as of batches()."""
-        rows = [row for _, _, of_step in steps for row in of_step]
+    def assert_rows(self, found, columns, steps):
+        """Compares with `columns`, {name: all rows of the dataset}, in the order of `steps`, as batches() returns them."""
+        order = [row for _, _, rows in steps for row in rows]
         for key, values in columns.items():
             with self.subTest(input=key):
-                expected = np.asarray(values)[rows].astype(found[key].dtype)
-                np.testing.assert_array_equal(found[key], expected)
+                np.testing.assert_array_equal(found[key], np.asarray(values)[order].astype(found[key].dtype))
+                self.assertEqual(found[key].tobytes(), np.asarray(values)[order].astype(found[key].dtype).tobytes())
+
+    def data_json(self, out):
+        """The learned values in the newest checkpoint."""
+        return (self.checkpoint(out) / "data.json").read_text()
