@@ -220,10 +220,10 @@ class Learned(DataTest):
         self.save("x", x)
         b = self.random.integers(0, 256, (700, 2, 2, 4)).astype(np.uint8)
         self.save("b", b)
-        data = "  d:\n    x: {npy: x.npy, mean: learn, std: learn, scale: 0.1}\n    b: {npy: b.npy, mean: learn, std: learn, scale: 1/255}\n"
+        data = "  d:\n    x: {npy: x.npy, mean: learn, std: learn, scale: 0.5}\n    b: {npy: b.npy, mean: learn, std: learn, scale: 1/255}\n"
         found = self.watched(data, {"x": ([4, 3, 5], "float64", "d.x"), "b": ([4, 2, 2, 4], "float64", "d.b")}, "{epochs: 1, shuffle: true}")
         learned, columns = {}, {}
-        for key, array, scale in (("b", b, 1 / 255), ("x", x, 0.1)):
+        for key, array, scale in (("b", b, 1 / 255), ("x", x, 0.5)):
             scaled = array.astype(np.float64) * scale
             channels = [scaled[:, c].reshape(-1) for c in range(array.shape[1])]
             mean, std = [mean_of(c) for c in channels], [std_of(c) for c in channels]
