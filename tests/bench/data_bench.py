@@ -167,7 +167,7 @@ class Bench:
         networks = networks[networks.index("networks:"):networks.index("jobs:")]
         stem = "stem:   {op: convolve, in: images, filters: $width}\n      relu:   {op: relu}\n"  # of small images
         assert stem in networks
-        networks = networks.replace(stem, stem.replace("$width", "$width, kernel: 7, stride: 2") + "      pooled: {op: max_pool2d, pool_size: 3, strides: 2, padding: same}\n")
+        networks = networks.replace(stem, stem.replace("$width", "$width, kernel: 7, stride: 2") + "      pooled: {op: max_pool2d, ksize: 3, strides: 2, padding: 1}\n")
         head = "vars: {width: 64, he: {type: kaiming}, decay: {l2: 5e-4}}\n"
         graph = ("      logits: {op: resnet18, in: image}\n      loss: {op: sparse_softmax_cross_entropy_with_logits, labels: label, logits: logits}\n")
         real = {"image": "{shape: [32, 3, 224, 224], dtype: float32, from: d.image}", "label": "{shape: [32], dtype: int32, from: d.label, range: [0, 9]}"}
