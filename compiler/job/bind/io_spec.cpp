@@ -27,8 +27,8 @@ bool selects_rows(const Job& job, const Dataset& dataset, const plan::Column& co
   const plan::Dataset& options = dataset.options;
   const auto& sampling = job.run.sampling;
   return options.on_bad_row == plan::Dataset::OnBadRow::kSkip || column.window.has_value() ||
-         (options.split && (options.split->by == column.name ||
-                            options.split->group == column.name)) ||
+         (options.split &&
+          (options.split->by == column.name || options.split->group == column.name)) ||
          (options.mix && std::ranges::count(options.mix->columns, column.name) > 0) ||
          (sampling && sampling->dataset == dataset.name.text && sampling->column == column.name);
 }

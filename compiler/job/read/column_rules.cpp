@@ -75,8 +75,8 @@ class ColumnRules {
     settle_missing(cell.missing);
     settle_unknown(cell.unknown);
     if (cell.max_categories > 0) check_max_categories(cell);
-    const bool listed = is(CellType::kCategory) &&
-                        cell.categories->kind == plan::Categories::Kind::kListed;
+    const bool listed =
+        is(CellType::kCategory) && cell.categories->kind == plan::Categories::Kind::kListed;
     if (!listed) return;
     const std::vector<std::string>& names = cell.categories->names;
     const auto require = [&](std::string_view key, const Replacement& replacement) {

@@ -14,18 +14,18 @@ namespace flow::data {
 
 namespace {
 
-constexpr uint64_t kMiB = uint64_t{1} << 20, kWhole = 16 * kMiB;
-constexpr uint64_t kSampledBlocks = 62, kSampledBytes = 4096;
+constexpr uint64_t kEnd = uint64_t{1} << 20, kMostWhole = 16 * kEnd;
+constexpr uint64_t kSampleBlocks = 62, kSampleBlock = 4096;
 
 void add_samples(std::span<const std::byte> bytes, ContentDigest& digest) {
-  if (bytes.size() <= kWhole) return digest.add(bytes);
-  digest.add(bytes.first(kMiB));
-  // The blocks leave kSampledBlocks + 1 equal gaps.
+  if (bytes.size() <= kMostWhole) return digest.add(bytes);
+  digest.add(bytes.first(kEnd));
+  // The blocks leave kSampleBlocks + 1 equal gaps.
   const uint64_t gap =
-      (bytes.size() - 2 * kMiB - kSampledBlocks * kSampledBytes) / (kSampledBlocks + 1);
-  for (uint64_t i = 0; i < kSampledBlocks; ++i)
-    digest.add(bytes.subspan(kMiB + gap + i * (gap + kSampledBytes), kSampledBytes));
-  digest.add(bytes.last(kMiB));
+      (bytes.size() - 2 * kEnd - kSampleBlocks * kSampleBlock) / (kSampleBlocks + 1);
+  for (uint64_t i = 0; i < kSampleBlocks; ++i)
+    digest.add(bytes.subspan(kEnd + gap + i * (gap + kSampleBlock), kSampleBlock));
+  digest.add(bytes.last(kEnd));
 }
 
 /// Adds a number as 8 bytes, the lowest first.
