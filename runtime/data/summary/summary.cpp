@@ -1,6 +1,8 @@
 // Reads datasets and summarizes their columns.
 #include "runtime/data/summary/summary.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <cmath>
 #include <limits>
@@ -100,6 +102,13 @@ ListedBadRow parse_bad_row(std::string_view message, const std::vector<fs::path>
   return {.file = {}, .line = {}, .column = {}, .message = std::string(message)};
 }
 
+std::string ListedBadRow::text() const {
+  std::string place = file;
+  for (const std::optional<int64_t>& number : {line, column})
+    if (number) place += fmt::format(":{}", *number);
+  return place.empty() ? message : place + ": " + message;
+}
+
 DatasetReader::DatasetReader(plan::Dataset dataset, fs::path root, DecodePool& pool)
     : dataset_(as_in_files(std::move(dataset))),
       root_(std::move(root)),
@@ -140,7 +149,8 @@ void DatasetReader::decode_images(size_t column) {
     const auto at = static_cast<size_t>(row);
     Scratch& scratch = scratches[static_cast<size_t>(thread)];
     try {
-      sizes.stored[at] = images.source->stored_size(images.ranges[row], scratch).value_or(ImageSize{});
+      sizes.stored[at] =
+          images.source->stored_size(images.ranges[row], scratch).value_or(ImageSize{});
       images.source->read(images.ranges[row], {}, scratch);
       sizes.decoded[at] = scratch.image.size();
       channels[at] = scratch.image.channels;

@@ -51,6 +51,9 @@ struct ListedBadRow {
   std::string file;  // a file, an image, or a shard and the key of a sample
   std::optional<int64_t> line, column;
   std::string message;
+
+  /// Returns "houses.csv:17:9: \"12x\" is not a number".
+  std::string text() const;
 };
 
 /// Splits the message of a bad row into its place and the rest. `files` are the files of the
