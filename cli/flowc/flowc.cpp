@@ -238,7 +238,9 @@ constexpr Subcommand kSubcommands[] = {
      "\nExamples:\n  flowc data pets.yaml\n  flowc data pets.yaml pets -o samples --job train"},
     {"init", "Write a commented job file to start from", init_job_file, declare_init,
      "flowc init also writes job.schema.json next to the file; editors use it for completion.\n"
-     "\nExamples:\n  flowc init\n  flowc init lenet"},
+     "With --from, it examines the data and writes jobs that train, evaluate and predict.\n"
+     "\nExamples:\n  flowc init\n  flowc init lenet\n  flowc init --from houses.csv --target "
+     "price\n  flowc init --from pets"},
     {"config", "Print the job file with includes and variables resolved", config, declare_config,
      "The output is a job file with the same plan, without comments. Its paths stay relative "
      "to the directory of FILE.\n"

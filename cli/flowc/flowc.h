@@ -135,6 +135,16 @@ int summarize_data(const FlowcOptions& options);
 /// exist.
 int init_job_file(const FlowcOptions& options);
 
+/// Writes a job file for the CSV file or the folder of images that `--from` names. Throws
+/// RequestError if the data has no column to predict or too few rows, and RunError if it cannot be
+/// read.
+int init_from_data(const FlowcOptions& options);
+
+/// Writes a new job file and, if it is missing, its schema. Prints the next steps. `with` names
+/// other files that were written.
+void write_first_job_file(const fs::path& path, const std::string& text,
+                          const std::string& with = {});
+
 /// Runs `flowc report`, which reads the run directories `options.files` and the files that `--diff`
 /// names, and writes one HTML file to the path that `-o` names.
 int write_report(const FlowcOptions& options);

@@ -134,8 +134,18 @@ void declare_data(Flags flags, FlowcOptions& options) {
 }
 
 void declare_init(Flags flags, FlowcOptions& options) {
-  flags.optional("NAME", options.start, "template; default: list the templates");
+  CLI::Option* name =
+      flags.optional("NAME", options.start, "template; default: list the templates");
   flags.value("-o,--output", "FILE", options.output, "job file to write; default: NAME.yaml");
+  CLI::Option* from = flags
+                          .value("--from", "DATA", options.from,
+                                 "write a job for a CSV file, or for a folder of images with a "
+                                 "folder for each class")
+                          ->excludes(name);
+  flags
+      .value("--target", "COLUMN", options.target,
+             "column of the CSV file to predict; default: the last one")
+      ->needs(from);
 }
 
 void declare_config(Flags flags, FlowcOptions& options) {
