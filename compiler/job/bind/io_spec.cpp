@@ -52,6 +52,25 @@ std::vector<plan::Dataset> read_datasets(const File& file, const Job& job) {
   return read;
 }
 
+}  // namespace
+
+std::vector<plan::Dataset> all_datasets(const File& file) {
+  std::vector<plan::Dataset> all;
+  for (const Dataset& dataset : file.datasets) {
+    plan::Dataset& made = all.emplace_back(dataset.options);
+    for (const Column& column : dataset.columns) {
+      made.columns.push_back(column.plan);
+      for (const Job& job : file.jobs)
+        if (const Input* input = reader_of(job, dataset, column);
+            input && !column.row.is_exact() && made.columns.back().row_shape.rank() == 0)
+          made.columns.back().row_shape = input->shape.from(1);
+    }
+  }
+  return all;
+}
+
+namespace {
+
 /// Returns the column that the input reads, or null.
 const Column* column_of(const std::vector<Dataset>& datasets, const plan::FromDataset& from) {
   for (const Dataset& dataset : datasets)

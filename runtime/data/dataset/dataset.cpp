@@ -10,18 +10,14 @@
 #include "runtime/base/text.h"
 #include "runtime/data/dataset/dataset_cache.h"
 #include "runtime/data/dataset/learning.h"
+<<<<<<< HEAD
+=======
+#include "runtime/data/dataset/open_columns.h"
+>>>>>>> commands
 #include "runtime/data/order/split.h"
 #include "runtime/data/sources/open_source.h"
 
 namespace flow::data {
-
-/// A column while its dataset is opened.
-struct Dataset::OpenColumn {
-  const plan::Column& plan;
-  std::shared_ptr<SourceRows> source;
-  RowRanges ranges;
-  bool is_read;  // whether the job reads it
-};
 
 /// The bad rows of a dataset, which are left out or refused.
 class Dataset::BadRows {
@@ -75,7 +71,6 @@ class Dataset::BadRows {
 
 namespace {
 
-using OpenColumn = Dataset::OpenColumn;
 using BadRows = Dataset::BadRows;
 
 void check_ranges(const plan::Column& column, int64_t rows) {
@@ -97,12 +92,28 @@ void check_channels(const plan::Column& column) {
                                  column.where, column.name, channels->values.size(), leading));
 }
 
+<<<<<<< HEAD
 std::vector<SelectedRows> open_files(const plan::Dataset& dataset, const DatasetRequest& request) {
   const auto sources = open_sources(dataset, request.columns, request.root);
   std::vector<SelectedRows> columns;
   for (size_t i = 0; i < sources.size(); ++i) {
     check_ranges(dataset.columns[i], sources[i]->rows());
     columns.push_back({sources[i], RowRanges(dataset.columns[i].rows, sources[i]->rows())});
+=======
+}  // namespace
+
+std::vector<OpenColumn> open_columns(const plan::Dataset& dataset,
+                                     const std::vector<std::string>& read, const fs::path& root) {
+  FLOW_CHECK(!dataset.columns.empty(), "dataset {}", dataset.name);
+  const auto sources = open_sources(dataset, read, root);
+  std::vector<OpenColumn> columns;
+  for (size_t i = 0; i < sources.size(); ++i) {
+    const plan::Column& column = dataset.columns[i];
+    check_ranges(column, sources[i]->rows());
+    check_channels(column);
+    columns.push_back({column, sources[i], RowRanges(column.rows, sources[i]->rows()),
+                       std::ranges::count(read, column.name) > 0});
+>>>>>>> commands
   }
   return columns;
 }
@@ -128,6 +139,8 @@ int64_t common_length(const plan::Dataset& dataset, const std::vector<OpenColumn
                              dataset.where, dataset.name, join(lengths, ", ")),
                  "select part of a column with `rows: a..b`");
 }
+
+namespace {
 
 /// Decodes all rows of a source whose bad rows are only found by decoding. Returns these rows.
 std::vector<int64_t> undecodable_rows(const OpenColumn& column, DecodePool* pool) {
@@ -185,7 +198,8 @@ std::vector<int64_t> class_ids(const std::vector<OpenColumn>& columns, const std
   return column.source->class_ids(source_rows);
 }
 
-/// Returns the rows of a part, or those of no part if its name is empty.
+}  // namespace
+
 RowSet rows_of_part(const plan::Dataset& dataset, const std::string& part,
                     const std::vector<OpenColumn>& columns, const RowSet& rows) {
   if (!dataset.split) return rows;
@@ -205,6 +219,8 @@ RowSet rows_of_part(const plan::Dataset& dataset, const std::string& part,
           : split_random(split, dataset.name, rows.size());
   return select(rows, part.empty() ? made.rest : made.parts[index]);
 }
+
+namespace {
 
 RowSet without(const RowSet& rows, const BadRows& bad) {
   if (bad.size() == 0) return rows;
@@ -290,7 +306,7 @@ Dataset::Dataset(const DatasetRequest& request)
     : name_(request.part.empty() ? request.dataset->name
                                  : request.dataset->name + "/" + request.part) {
   const plan::Dataset& dataset = *request.dataset;
-  const std::vector<OpenColumn> columns = open_columns(dataset, request);
+  const std::vector<OpenColumn> columns = open_columns(dataset, request.columns, request.root);
   const int64_t length = common_length(dataset, columns);
   BadRows bad(dataset);
   add_bad_rows(dataset, columns, request.options.pool, bad);

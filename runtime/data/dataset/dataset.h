@@ -15,6 +15,8 @@
 
 namespace flow::data {
 
+struct OpenColumn;
+
 /// What a job reads of a dataset, and how.
 struct DatasetRequest {
   const plan::Dataset* dataset = nullptr;
@@ -35,7 +37,6 @@ struct DatasetCounts {
 /// A dataset, or a part of it.
 class Dataset {
  public:
-  struct OpenColumn;
   class BadRows;
 
   /// Opens all columns, and prepares those that the job reads. Throws RunError if files are missing

@@ -50,6 +50,7 @@ class ImageRows : public SourceRows {
   void recovering(const std::function<void()>& read) const override { files_->recovering(read); }
   std::span<const std::byte> read(int64_t row, const RowDraws& draws,
                                   Scratch& scratch) const override;
+  std::optional<ImageSize> stored_size(int64_t row, Scratch& scratch) const override;
 
  private:
   DecodeOptions options_;

@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -54,6 +55,8 @@ class BadRowError : public RunError {
   explicit BadRowError(const RunError& error) : RunError(error) {}
 };
 
+struct CategoryCells;
+
 /// The rows of one or several files, which form one stream. All members but `apply` may be called
 /// by several threads, each with a scratch of its own.
 class SourceRows {
@@ -94,6 +97,11 @@ class SourceRows {
 
   /// Returns true if the element is missing and was not replaced yet.
   virtual bool is_missing(int64_t, int64_t) const { return false; }
+  /// Returns the texts of rows of categories, or null for other rows.
+  virtual const CategoryCells* categories() const { return nullptr; }
+  /// Returns the size of an image as its file has it, or nothing if rows are not images. Throws
+  /// BadRowError if the file cannot be read.
+  virtual std::optional<ImageSize> stored_size(int64_t, Scratch&) const { return {}; }
   /// Learns what only this kind of source can learn: replacements, categories, characters. `rows`
   /// are rows of the source, in order.
   virtual void learn(std::span<const int64_t>, LearnedColumn&) const {}

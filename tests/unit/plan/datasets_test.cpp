@@ -116,7 +116,7 @@ sample::Corruption corrupt_dataset(std::string expected, std::function<void(Data
   return {std::move(expected), [=](Job& job) { change(job.datasets[0]); }};
 }
 
-constexpr double kInfinity = std::numeric_limits<double>::infinity();
+constexpr double kInfinite = std::numeric_limits<double>::infinity();
 
 }  // namespace
 
@@ -182,7 +182,7 @@ TEST_CASE("columns have the keys of their source", "[plan]") {
 
 TEST_CASE("the values of a column are within their bounds", "[plan]") {
   sample::check_corruptions(
-      {corrupt("`scale` is inf", kNumber, [](Column& c) { c.scale = kInfinity; }),
+      {corrupt("`scale` is inf", kNumber, [](Column& c) { c.scale = kInfinite; }),
        corrupt("`delimiter` is `ab`", kNumber, [](Column& c) { c.csv->delimiter = "ab"; }),
        corrupt("`delimiter` is empty", kNumber, [](Column& c) { c.csv->delimiter = ""; }),
        corrupt("`quote` is `\xff`", kNumber, [](Column& c) { c.csv->quote = "\xff"; }),
