@@ -7,6 +7,7 @@
 #include <variant>
 #include <vector>
 
+#include "runtime/base/variant_of_vectors.h"
 #include "runtime/data/sources/cell_place.h"
 #include "runtime/data/sources/source_rows.h"
 #include "runtime/plan/model/dataset.h"
