@@ -121,7 +121,7 @@ class Csv(DataTest):
         self.assert_rows(found, {key: values[rest] for key, values in columns.items()}, batches(shuffled("houses", len(rest)), 8, 2))
         self.assertEqual(json.loads(self.data_json("out")), learned)
         self.assertEqual(list(json.loads(self.data_json("out"))), sorted(learned))
-        self.assertRegex(self.done.stderr, rf"{houses.bad} bad rows of dataset `houses` are left out, first houses.csv:\d+")
+        self.assertRegex(self.done.stderr, rf"{houses.bad} bad rows of dataset `houses` are left out, first \S*houses.csv:\d+")
         for part, rows in (("validation", parts[0]), ("test", parts[1])):
             inputs = {key: (shape, dtype, column.replace("houses", f"houses/{part}")) for key, (shape, dtype, column) in self.INPUTS.items()}
             found = self.watched(COLUMNS, inputs, "", "predict", ("--load", "out"), out=part)
