@@ -94,6 +94,13 @@ std::optional<std::pair<int64_t, int64_t>> first_outside(const std::pair<int64_t
   });
 }
 
+/// Returns the column by which a job samples rows, if there is one.
+std::optional<plan::FromDataset> weights_of(const plan::Job& job) {
+  const auto& sampling = job.run.sampling;
+  if (!sampling || sampling->kind == plan::Sampling::Kind::kUniform) return {};
+  return plan::FromDataset{sampling->dataset, sampling->part, sampling->column};
+}
+
 }  // namespace
 
 bool has_input(const plan::Job& job, std::string_view name) { return find_input(job, name); }
@@ -125,6 +132,9 @@ InputPipeline::InputPipeline(const plan::Job& job, const fs::path& root, const G
     }
   }
   open_mixes();
+  // `--input` can replace all inputs that read the dataset of the weights.
+  if (const auto weights = weights_of(job); weights && !datasets_.empty())
+    weights_ = &open_dataset(*weights, root);
   agree_on_length();
   if (!share_.checks) return;
   for (const auto& dataset : datasets_)
@@ -160,8 +170,8 @@ std::vector<std::string> columns_read(const plan::Job& job, const plan::FromData
   for (const plan::Input& input : job.inputs)
     if (const auto* other = std::get_if<plan::FromDataset>(&input.source))
       if (other->rows_name() == from.rows_name()) columns.push_back(other->column);
-  if (job.run.sampling && job.run.sampling->dataset == from.rows_name())
-    columns.push_back(job.run.sampling->column);
+  if (const auto weights = weights_of(job); weights && weights->rows_name() == from.rows_name())
+    columns.push_back(weights->column);
   return columns;
 }
 
@@ -239,7 +249,7 @@ void InputPipeline::agree_on_length() {
                         first.rows(), dataset->name(), dataset->rows()),
             "use equal lengths: `rows: 0..7` on a column selects rows, `rows: [0..7, 0..3]` also "
             "repeats some");
-    order_.emplace(job_.run, *datasets_.front(), seed(), draws_, weights_dataset());
+    order_.emplace(job_.run, *datasets_.front(), seed(), draws_, weights_);
     step_index_ = StepIndex(order_->rows(), batch_, job_.train);
     if (step_index_.steps_per_epoch() == 0)
       throw RequestError(fmt::format("{}: dataset `{}` has {} rows, fewer than a batch of {}",
@@ -508,13 +518,6 @@ data::Learned InputPipeline::learned() const {
   for (const auto& dataset : datasets_)
     learned.insert(dataset->learned().begin(), dataset->learned().end());
   return learned;
-}
-
-data::Dataset* InputPipeline::weights_dataset() const {
-  if (!job_.run.sampling) return nullptr;
-  for (const auto& dataset : datasets_)
-    if (dataset->name() == job_.run.sampling->dataset) return dataset.get();
-  return nullptr;
 }
 
 }  // namespace flow::exec

@@ -159,7 +159,6 @@ class InputPipeline {
   void open_mixes();
   std::optional<data::ImageSize> image_size(const plan::Mix& mix,
                                             const plan::FromDataset& of) const;
-  data::Dataset* weights_dataset() const;
   void agree_on_length();
   bool fill(Channel& channel, const Reading& reading, std::span<std::byte> out) const;
   void fill_mixed(Channel& channel, const Reading& reading, size_t first, size_t count,
@@ -184,6 +183,7 @@ class InputPipeline {
   const data::Learned given_learned_;
   std::unique_ptr<data::DecodePool> pool_;  // decodes images; null if no column needs it
   std::vector<std::unique_ptr<data::Dataset>> datasets_;  // in the order of use
+  data::Dataset* weights_ = nullptr;  // the one by whose column rows are sampled; may be null
   std::vector<Channel> channels_;
   StepIndex step_index_;
   int64_t batch_ = 0;  // 0 if no dataset is read
