@@ -37,13 +37,13 @@ jobs:
     graph:
       flat: {op: reshape, in: image, shape: [2, 48]}
       model: {op: model, in: flat}
-      loss: {op: cross_entropy, prediction: model, label: label}
+      loss: {op: sparse_softmax_cross_entropy_with_logits, labels: label, logits: model}
     optimizer: {type: sgd, learning_rate: 0.1, minimize: loss}
     run: {epochs: 4, shuffle: true}
   fit:
     type: train
     inputs: {area: {shape: [2, 1], dtype: float32, from: houses.area}}
-    graph: {d: {op: dense, units: 1, in: area}, s: {op: square}, loss: {op: mean, axes: [0, 1]}}
+    graph: {d: {op: dense, units: 1, in: area}, loss: {op: square, in: d}}
     optimizer: {type: sgd, learning_rate: 0.01, minimize: loss}
     run: {epochs: 4}
   names:
@@ -152,13 +152,13 @@ class DataRecords(FlowTest):
 
     def test_a_file_that_changes_during_the_run_fails_it(self):
         slow = "    hooks: [{watch: loss, to: {type: command, mode: spawn, run: 'sleep 0.1'}}]\n"
-        self.write("job.yaml", JOB.replace("    run: {epochs: 4}\n", "    run: {epochs: 40}\n" + slow))
+        self.write("job.yaml", JOB.replace("    run: {epochs: 4}\n", "    run: {epochs: 20}\n" + slow))
         run = subprocess.Popen([str(BIN / "flowrun"), "fit", "job.yaml", "-o", "out", "--quiet"], cwd=self.dir,
                                stderr=subprocess.PIPE, text=True)
-        while not (self.dir / "out/plan.json").exists():
+        while run.poll() is None and not (self.dir / "out/plan.json").exists():
             time.sleep(0.01)
         time.sleep(0.3)
-        self.write("1.csv", "area\n1\n2\n\n5\n\n")
+        self.write("1.csv", "area\n1\n2\n\n55\n\n")
         said = run.communicate(timeout=60)[1]
         self.assertEqual(run.returncode, 3, said)
         self.assertRegex(said, r"1\.csv changed while it was being read: found \d+ bytes, expected \d+")
