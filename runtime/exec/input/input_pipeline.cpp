@@ -9,6 +9,7 @@
 #include <set>
 #include <thread>
 
+#include "runtime/base/display.h"
 #include "runtime/base/element_types.h"
 #include "runtime/base/error.h"
 #include "runtime/base/host_device.h"
@@ -379,6 +380,32 @@ int64_t InputPipeline::data_row(int64_t step, int64_t row) const {
   EpochOrder order = *order_;  // a copy, because the order is that of another epoch now
   order.begin(position.epoch);
   return order.row(at);
+}
+
+/// Returns a column that is read from a folder of images or tar files, or null if there is none.
+const data::Column* InputPipeline::named_column() const {
+  for (const plan::Input& input : job_.inputs) {
+    const auto* from = std::get_if<plan::FromDataset>(&input.source);
+    const auto channel = std::ranges::find(channels_, input.tensor, &Channel::tensor);
+    if (!from || channel == channels_.end() || !channel->column) continue;
+    const auto dataset = std::ranges::find(job_.datasets, from->dataset, &plan::Dataset::name);
+    const auto column = std::ranges::find(dataset->columns, from->column, &plan::Column::name);
+    if (column->source == plan::SourceKind::kImages || column->source == plan::SourceKind::kTar)
+      return channel->column;
+  }
+  return nullptr;
+}
+
+std::string InputPipeline::names_of_rows(int64_t first, int64_t end) {
+  std::string names;
+  const data::Column* column = named_column();
+  for (int64_t step = first; column && step < end; ++step) {
+    const Position position = step_index_.at(step);
+    order_->begin(position.epoch);
+    for (int64_t i = 0; i < position.rows; ++i)
+      names += escaped(column->row_text(order_->row(position.row + i))) + '\n';
+  }
+  return names;
 }
 
 std::string InputPipeline::row_text(const std::string& input, int64_t step, int64_t row) const {
