@@ -8,7 +8,9 @@ packages=(
   # build: compiler, CMake, Ninja
   g++ cmake ninja-build ccache ca-certificates
   # libraries: YAML, command line, JSON, formatting, compression, file hashes, CPU kernels
-  libyaml-cpp-dev libcli11-dev nlohmann-json3-dev libfmt-dev zlib1g-dev libxxhash-dev libdnnl-dev
+  libyaml-cpp-dev libcli11-dev nlohmann-json3-dev libfmt-dev zlib1g-dev libzstd-dev libxxhash-dev libdnnl-dev
+  # data: images, and the classes and normal forms of Unicode characters
+  libpng-dev libjpeg62-turbo-dev libutf8proc-dev
   # models of ONNX: their format (onnx.proto), and what reads and writes it
   libonnx-dev libprotobuf-dev protobuf-compiler
   # runs on several processes

@@ -10,7 +10,7 @@ foreach(job IN LISTS jobs)
   string(REGEX REPLACE "^# yaml-language-server:[^\n]*\n" "" text "${text}")
   string(APPEND rows "    {\"${name}\", R\"~~~(${text})~~~\"},\n")
 endforeach()
-set(folders data/mnist data/prose)
+set(folders data/houses data/mnist data/prose data/shapes)
 list(JOIN folders "\", \"" folders)
 file(WRITE ${OUT} "// Written by cli/flowc/templates.cmake.
 #include \"cli/flowc/flowc.h\"

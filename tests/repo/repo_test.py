@@ -16,12 +16,13 @@ LAYERS = {
     "ops": ["runtime/base"],
     "runtime/plan": ["runtime/base", "ops"],
     "runtime/io": ["runtime/base", "ops", "runtime/plan"],
-    "runtime/exec": ["runtime/base", "ops", "runtime/plan", "runtime/io"],
+    "runtime/data": ["runtime/base", "ops", "runtime/plan", "runtime/io"],
+    "runtime/exec": ["runtime/base", "ops", "runtime/plan", "runtime/io", "runtime/data"],
     "runtime/compare": ["runtime/base", "ops", "runtime/plan", "runtime/io", "runtime/exec"],
-    "runtime/verify": ["runtime/base", "ops", "runtime/plan", "runtime/io", "runtime/exec", "runtime/compare"],
+    "runtime/verify": ["runtime/base", "ops", "runtime/plan", "runtime/io", "runtime/data", "runtime/exec", "runtime/compare"],
     "runtime/onnx": ["runtime/base", "ops", "runtime/plan"],
     "runtime/cpu": ["runtime/base", "ops", "runtime/plan", "runtime/exec"],
-    "runtime/cuda": ["runtime/base", "ops", "runtime/plan", "runtime/exec"],
+    "runtime/cuda": ["runtime/base", "ops", "runtime/plan", "runtime/data", "runtime/exec"],
     "runtime/mpi": ["runtime/base", "runtime/exec"],
     "compiler": ["runtime/base", "ops", "runtime/plan"],
     "cli": ["runtime", "ops", "compiler"],
@@ -41,13 +42,17 @@ DOORS = {
                 "runtime/cuda/libraries/cudnn_recurrent."],
     r"mpi\.h": ["runtime/mpi/"],
     r"omp\.h": ["runtime/cpu/", "tests/bench/"],
-    r"zlib\.h": ["runtime/io/", "cli/report/pictures.cpp"],
+    r"zlib\.h": ["runtime/io/", "cli/report/pictures.cpp", "tests/fuzz/png_fuzz.cpp", "tests/unit/data/"],
+    r"zstd\.h": ["runtime/data/files/unpack.cpp"],
+    r"png\.h": ["runtime/data/image/png.cpp"],
+    r"jpeglib\.h": ["runtime/data/image/jpeg.cpp", "tests/unit/data/"],
+    r"utf8proc\.h": ["runtime/data/text/utf8.cpp"],
     r"onnx\.pb\.h|google/protobuf": ["runtime/onnx/"],
     r"catch2/": ["tests/"],
 }
 
 # Folders whose files are compiled together, in batches of neighbors.
-TOGETHER = [["runtime/base", "ops", "runtime/plan", "runtime/io", "runtime/exec"], ["runtime/compare"], ["runtime/verify"], ["runtime/onnx"], ["runtime/cpu"],
+TOGETHER = [["runtime/base", "ops", "runtime/plan", "runtime/io", "runtime/data", "runtime/exec"], ["runtime/compare"], ["runtime/verify"], ["runtime/onnx"], ["runtime/cpu"],
             ["runtime/cuda/ops", "runtime/cuda/loops"], ["runtime/mpi"], ["compiler"], *([f"cli/{room}"] for room in ("shared", "show", "report", "reference", "flowc", "flowrun", "flowdiff")),
             ["tests/support", "tests/property/cases"], ["tests/unit", "tests/golden"]]
 UNNAMED = re.compile(r"^namespace (\w[\w:]*) \{$|^namespace \{$(.*?)^\}  // namespace$", re.M | re.S)

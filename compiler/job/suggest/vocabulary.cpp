@@ -332,14 +332,13 @@ constexpr Advice kAdvice[] = {
      "write `ema: {decay: 0.999}` in `optimizer`"},
     {"metrics", "minimize epochs jobs", kMetrics},
     {"validationsplit valsplit testsplit validationdata", "returns epochs idx jobs",
-     "select the training rows with `rows: 0..50000` of a column, and read `rows: 50000..` in a "
-     "predict job in `run.also`"},
+     "write `options: {split: {validation: 0.1}}` in the dataset, and read "
+     "`DATASET/validation.COLUMN` in a predict job in `run.also`"},
     {"device", "returns epochs jobs", "write `placement: {device: gpu}` in the job"},
     {"batchsize batch", "epochs inputs",
      "write the batch size as the leading dimension of the inputs' `shape`"},
     {"batchsize batch", "shape", "write the batch size as the leading dimension of `shape`"},
     // Words.
-    {"csv", "idx", "convert it to .npy with `numpy.loadtxt` and `numpy.save`"},
     {"momentum", "rmsprop", "write `sgd` with `momentum: 0.9`"},
     {"amsgrad", "rmsprop", "write `adam` with `amsgrad: true`"},
     {"sequentiallr chainedscheduler sequence", "inverse_sqrt",

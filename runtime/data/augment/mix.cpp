@@ -9,8 +9,8 @@
 namespace flow::data {
 namespace {
 
-constexpr uint64_t kBlocks = 2;  // a batch has 8 words
-constexpr uint32_t kHalf = uint32_t{1} << 31;
+constexpr uint64_t kBlocksPerBatch = 2;  // a batch has 8 words
+constexpr uint32_t kHalfOfWords = uint32_t{1} << 31;
 
 /// Returns a uniform number in (0, 1].
 double positive_unit(uint32_t word) { return (static_cast<double>(word >> 8) + 1) * 0x1p-24; }
@@ -67,9 +67,9 @@ Mix draw_mix(const MixOptions& options, const EpochDraws& draws, int64_t batch,
              std::optional<ImageSize> image) {
   FLOW_CHECK(options.mixup || options.cutmix);
   const PhiloxKey key = draws.key("/mix");
-  const uint64_t block = kBlocks * static_cast<uint64_t>(batch);
+  const uint64_t block = kBlocksPerBatch * static_cast<uint64_t>(batch);
   const bool mixup =
-      options.mixup && (!options.cutmix || philox_block(key, draws.epoch, block)[0] < kHalf);
+      options.mixup && (!options.cutmix || philox_block(key, draws.epoch, block)[0] < kHalfOfWords);
   const double share = draw_beta(mixup ? *options.mixup : *options.cutmix, key, draws.epoch, block);
   if (mixup) return {Mix::Kind::kMixup, share, {}};
   FLOW_CHECK(image && image->height > 0 && image->width > 0);

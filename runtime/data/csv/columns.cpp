@@ -27,6 +27,12 @@ std::vector<std::string> CategoryIds::take() {
 
 ColumnBuilder::ColumnBuilder(CsvType type, int64_t width) : type_(type) { column_.width = width; }
 
+void ColumnBuilder::reserve(size_t rows) {
+  const size_t cells = rows * static_cast<size_t>(column_.width);
+  if (type_ == CsvType::kNumber) column_.numbers.reserve(cells);
+  if (type_ == CsvType::kInteger || type_ == CsvType::kBool) column_.integers.reserve(cells);
+}
+
 void ColumnBuilder::resize(size_t rows) {
   cells_ = rows * static_cast<size_t>(column_.width);
   switch (type_) {

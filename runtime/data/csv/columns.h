@@ -28,6 +28,8 @@ class CategoryIds {
 class ColumnBuilder {
  public:
   ColumnBuilder(CsvType type, int64_t width);
+  /// Takes memory for rows in advance.
+  void reserve(size_t rows);
   /// Makes room for rows, whose new cells are 0 or empty.
   void resize(size_t rows);
   void store(size_t row, size_t position, const CsvCell& cell);

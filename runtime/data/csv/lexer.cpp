@@ -62,6 +62,7 @@ bool CsvLexer::more() {
   std::memmove(start, field_, kept);
   const std::span<char> free(start + kept, target.data() + target.size());
   const size_t size = stream_->read(std::as_writable_bytes(free));
+  bytes_fetched_ += size;
   const auto moved = [&](const char* address) { return start + (address - before); };
   at_ = moved(at_);
   line_.start = moved(line_.start);

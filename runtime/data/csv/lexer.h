@@ -10,7 +10,7 @@
 #include "runtime/data/csv/byte_finder.h"
 #include "runtime/data/csv/csv.h"
 #include "runtime/data/csv/plain_number.h"
-#include "runtime/data/unpack.h"
+#include "runtime/data/files/unpack.h"
 
 namespace flow::data {
 
@@ -49,6 +49,8 @@ class CsvLexer {
 
   /// Returns the line where the record starts.
   int64_t line() const { return record_line_; }
+  /// Returns the unpacked bytes that were read from the file.
+  uint64_t bytes_read() const { return bytes_fetched_ - static_cast<uint64_t>(end_ - at_); }
   /// Returns "FILE:LINE:COLUMN" of the record, and of the field that was read last.
   std::string record_place() const { return place(record_line_, 1); }
   std::string field_place() const;
@@ -96,6 +98,7 @@ class CsvLexer {
   ByteFinder<2> plain_end_;
   std::unique_ptr<ByteStream> stream_;
   std::vector<char> window_;
+  uint64_t bytes_fetched_ = 0;
   const char* at_ = nullptr;
   const char* end_ = nullptr;
   const char* field_ = nullptr;  // start of the field or line, which the window keeps

@@ -5,7 +5,6 @@
 #include <algorithm>
 #include <array>
 #include <bit>
-#include <cfloat>
 #include <cstdint>
 #include <cstdlib>
 #include <cstring>
@@ -23,53 +22,74 @@ struct PlainNumber {
 inline constexpr int kMantissaDigits = 19;
 inline constexpr ptrdiff_t kPlainNumberBytes = 64;
 
-/// Powers of ten that float64 and, up to 10^27, 80-bit floats represent exactly.
-template <typename Float, size_t kCount>
+template <typename Number, size_t kCount>
 inline constexpr auto kPowersOfTen = [] {
-  std::array<Float, kCount> powers = {1};
+  std::array<Number, kCount> powers = {1};
   for (size_t i = 1; i < kCount; ++i) powers[i] = powers[i - 1] * 10;
   return powers;
 }();
-
-/// Computes mantissa * 10^exponent if both are exact as Float, so that one operation rounds
-/// correctly (Clinger, "How to Read Floating Point Numbers Accurately", 1990).
-template <typename Float, size_t kCount>
-inline bool scale_exactly(const PlainNumber& number, Float& size) {
-  constexpr auto kMost = static_cast<int64_t>(kCount) - 1;
-  if (number.exponent > kMost || number.exponent < -kMost) return false;
-  const auto mantissa = static_cast<Float>(number.mantissa);
-  const Float power = kPowersOfTen<Float, kCount>[static_cast<size_t>(std::abs(number.exponent))];
-  size = number.exponent < 0 ? mantissa / power : mantissa * power;
-  return true;
-}
 
 /// Returns the value with a sign. Signs are often random, so that a branch would be mispredicted.
 inline double with_sign(bool negative, double size) {
   return std::bit_cast<double>(std::bit_cast<uint64_t>(size) | uint64_t{negative} << 63);
 }
 
+/// Computes mantissa * 10^exponent if both are exact in float64, so that one operation rounds
+/// correctly (Clinger, "How to Read Floating Point Numbers Accurately", 1990).
+inline bool scale_exactly(const PlainNumber& number, double& size) {
+  // Up to 2^53 would be exact, but about half of the numbers with 16 digits are larger.
+  constexpr uint64_t kFifteenDigits = 1'000'000'000'000'000;
+  constexpr int64_t kMost = 22;
+  if (number.mantissa >= kFifteenDigits) return false;
+  if (number.exponent > kMost || number.exponent < -kMost) return false;
+  const auto mantissa = static_cast<double>(number.mantissa);
+  const double power =
+      kPowersOfTen<double, kMost + 1>[static_cast<size_t>(std::abs(number.exponent))];
+  size = number.exponent < 0 ? mantissa / power : mantissa * power;
+  return true;
+}
+
+/// 10^-exponent as a 64-bit significand, which is rounded down, and a power of two.
+struct Reciprocal {
+  uint64_t significand = 0;
+  int power = 0;
+};
+
+inline constexpr auto kReciprocals = [] {
+  std::array<Reciprocal, kMantissaDigits + 1> reciprocals;
+  for (size_t i = 0; i < reciprocals.size(); ++i) {
+    const uint64_t divisor = kPowersOfTen<uint64_t, kMantissaDigits + 1>[i];
+    const int power = 63 + std::bit_width(divisor - 1);
+    reciprocals[i] = {static_cast<uint64_t>((static_cast<unsigned __int128>(1) << power) / divisor),
+                      -power};
+  }
+  return reciprocals;
+}();
+
+/// Computes mantissa * 10^exponent with 64 bits, and rounds it to 53 bits. Returns false if the
+/// error of the 64 bits, which is less than 2, could change the rounding. REQUIRES: mantissa > 0.
+inline bool scale_approximately(const PlainNumber& number, double& size) {
+  if (number.exponent > 0 || number.exponent < -kMantissaDigits) return false;
+  const Reciprocal& reciprocal = kReciprocals[static_cast<size_t>(-number.exponent)];
+  const int zeros = std::countl_zero(number.mantissa);
+  const auto product =
+      static_cast<unsigned __int128>(number.mantissa << zeros) * reciprocal.significand;
+  const auto high = static_cast<uint64_t>(product >> 64);
+  const int dropped = 10 + static_cast<int>(high >> 63);
+  const uint64_t half = uint64_t{1} << (dropped - 1), rest = high & (2 * half - 1);
+  if (rest == half || rest == half - 1) return false;
+  const uint64_t significand = (high >> dropped) + (rest > half);
+  const auto exponent = static_cast<uint64_t>(1023 + 64 + dropped - zeros + reciprocal.power);
+  size = static_cast<double>(significand) * std::bit_cast<double>(exponent << 52);
+  return true;
+}
+
 /// Rounds to the nearest float64. Returns false if that takes more exact arithmetic.
 inline bool round_plain_number(const PlainNumber& number, double& value) {
   double size = 0;
-  // Up to 2^53 would be exact, but about half of the numbers with 16 digits are larger.
-  constexpr uint64_t kFifteenDigits = 1'000'000'000'000'000;
-  if (number.mantissa < kFifteenDigits && scale_exactly<double, 23>(number, size)) {
-    value = with_sign(number.negative, size);
-    return true;
-  }
-#if LDBL_MANT_DIG == 64 && defined(__x86_64__)
-  // Rounding to 64 bits and then to 53 bits differs from rounding once only if the 64 bits end
-  // halfway between two float64, which is a representable number.
-  long double wide = 0;
-  if (!scale_exactly<long double, 28>(number, wide)) return false;
-  uint64_t bits;
-  std::memcpy(&bits, &wide, sizeof bits);
-  value = with_sign(number.negative, static_cast<double>(wide));
-  constexpr uint64_t kBelowFloat64 = (1 << 11) - 1, kHalf = 1 << 10;
-  return (bits & kBelowFloat64) != kHalf;
-#else
-  return false;
-#endif
+  if (!scale_exactly(number, size) && !scale_approximately(number, size)) return false;
+  value = with_sign(number.negative, size);
+  return true;
 }
 
 /// Rounds to the nearest float64 in all cases. REQUIRES: the exponent is from -19 to 0.
@@ -91,6 +111,9 @@ class EightCharacters {
   void keep_first(int count) { bytes_ <<= 64 - 8 * count; }
   /// Keeps the last `count` characters, after zeros. REQUIRES: 1 <= count <= 8.
   void keep_last(int count) { bytes_ &= ~uint64_t{0} << (64 - 8 * count); }
+
+  /// Does the same. REQUIRES: 0 <= count < 8.
+  void keep_few(int count) { bytes_ &= ~uint64_t{0} << (56 - 8 * count) << 8; }
 
   /// Returns the value of eight digits: pairs, then fours, then eights are added up (Lemire,
   /// "Quickly parsing eight digits", 2018).
@@ -138,11 +161,9 @@ inline bool append_fraction(const char* end, int count, uint64_t& mantissa) {
   }
   EightCharacters middle(end - 16), high(end - 24);
   middle.keep_last(std::min(count - 8, 8));
-  high.keep_last(std::max(count - 16, 1));
-  const uint64_t high_value = count > 16 ? high.value() : 0,
-                 high_others = count > 16 ? high.others() : 0;
-  mantissa += (high_value * kEightDigits + middle.value()) * kEightDigits + low.value();
-  return (low.others() | middle.others() | high_others) == 0;
+  high.keep_few(std::max(count - 16, 0));
+  mantissa += (high.value() * kEightDigits + middle.value()) * kEightDigits + low.value();
+  return (low.others() | middle.others() | high.others()) == 0;
 }
 
 /// Returns true and the number if the text from `at` to `end` has the common form. REQUIRES:

@@ -8,8 +8,12 @@
 #include <set>
 
 #include "runtime/base/text.h"
+#include "runtime/data/dataset/dataset_cache.h"
 #include "runtime/data/dataset/learning.h"
+<<<<<<< HEAD
+=======
 #include "runtime/data/dataset/open_columns.h"
+>>>>>>> commands
 #include "runtime/data/order/split.h"
 #include "runtime/data/sources/open_source.h"
 
@@ -88,6 +92,14 @@ void check_channels(const plan::Column& column) {
                                  column.where, column.name, channels->values.size(), leading));
 }
 
+<<<<<<< HEAD
+std::vector<SelectedRows> open_files(const plan::Dataset& dataset, const DatasetRequest& request) {
+  const auto sources = open_sources(dataset, request.columns, request.root);
+  std::vector<SelectedRows> columns;
+  for (size_t i = 0; i < sources.size(); ++i) {
+    check_ranges(dataset.columns[i], sources[i]->rows());
+    columns.push_back({sources[i], RowRanges(dataset.columns[i].rows, sources[i]->rows())});
+=======
 }  // namespace
 
 std::vector<OpenColumn> open_columns(const plan::Dataset& dataset,
@@ -101,7 +113,17 @@ std::vector<OpenColumn> open_columns(const plan::Dataset& dataset,
     check_channels(column);
     columns.push_back({column, sources[i], RowRanges(column.rows, sources[i]->rows()),
                        std::ranges::count(read, column.name) > 0});
+>>>>>>> commands
   }
+  return columns;
+}
+
+std::vector<OpenColumn> named(const plan::Dataset& dataset, const DatasetRequest& request,
+                              const std::vector<SelectedRows>& rows) {
+  std::vector<OpenColumn> columns;
+  for (size_t i = 0; i < rows.size(); ++i)
+    columns.push_back({dataset.columns[i], rows[i].source, rows[i].ranges,
+                       std::ranges::count(request.columns, dataset.columns[i].name) > 0});
   return columns;
 }
 
@@ -215,6 +237,35 @@ void add_bad_rows(const plan::Dataset& dataset, const std::vector<OpenColumn>& c
     if (dataset.on_bad_row == plan::Dataset::OnBadRow::kSkip)
       bad.add(column, undecodable_rows(column, pool));
   }
+}
+
+/// Opens the columns from their cache, which is written first if it cannot be used.
+std::vector<SelectedRows> open_cached(const plan::Dataset& dataset, const DatasetRequest& request) {
+  std::optional<DatasetCache> cache;
+  try {
+    cache.emplace(dataset, request.root);
+  } catch (const RunError&) {
+    return open_files(dataset, request);  // its message says more about files that are missing
+  }
+  if (auto cached = cache->open(request.columns)) return *std::move(cached);
+  std::vector<SelectedRows> rows = open_files(dataset, request);
+  const std::vector<OpenColumn> columns = named(dataset, request, rows);
+  common_length(dataset, columns);
+  if (dataset.on_bad_row == plan::Dataset::OnBadRow::kFail) {
+    BadRows none(dataset);
+    add_bad_rows(dataset, columns, nullptr, none);
+  }
+  cache->write(rows, request.options.pool);
+  // Another run may have replaced the cache in the meantime; the files have the same rows.
+  return cache->open(request.columns).value_or(std::move(rows));
+}
+
+std::vector<OpenColumn> open_columns(const plan::Dataset& dataset, const DatasetRequest& request) {
+  FLOW_CHECK(!dataset.columns.empty(), "dataset {}", dataset.name);
+  for (const plan::Column& column : dataset.columns) check_channels(column);
+  return named(
+      dataset, request,
+      dataset.cache.empty() ? open_files(dataset, request) : open_cached(dataset, request));
 }
 
 /// Returns the number of rows of the columns: the windows that fit into all of them, or `rows`.

@@ -47,6 +47,10 @@ class Dataset {
   /// The name of the dataset or part: "houses", "houses/validation".
   const std::string& name() const { return name_; }
   int64_t rows() const { return rows_; }
+  /// The name without that of the part.
+  std::string_view dataset_name() const {
+    return std::string_view(name_).substr(0, name_.find('/'));
+  }
   /// REQUIRES: the request names the column.
   Column& column(std::string_view name);
   const DatasetCounts& counts() const { return counts_; }

@@ -4,9 +4,9 @@
 #include <string>
 #include <vector>
 
+#include "runtime/data/dataset/row_set.h"
 #include "runtime/data/sources/chunked_sum.h"
 #include "runtime/data/sources/learned.h"
-#include "runtime/data/dataset/row_set.h"
 #include "runtime/data/sources/source_rows.h"
 #include "runtime/plan/model/dataset.h"
 

@@ -8,22 +8,23 @@
 
 #include "runtime/base/digest.h"
 #include "runtime/base/error.h"
-#include "runtime/data/unpack.h"
+#include "runtime/data/files/unpack.h"
 
 namespace flow::data {
 
 namespace {
 
-constexpr uint64_t kMiB = uint64_t{1} << 20, kWhole = 16 * kMiB;
-constexpr uint64_t kBlocks = 62, kBlock = 4096;
+constexpr uint64_t kMiB = uint64_t{1} << 20;
+constexpr uint64_t kSampledBlocks = 62, kSampledBytes = 4096;
 
 void add_samples(std::span<const std::byte> bytes, ContentDigest& digest) {
-  if (bytes.size() <= kWhole) return digest.add(bytes);
+  if (bytes.size() <= kWholeDigest) return digest.add(bytes);
   digest.add(bytes.first(kMiB));
-  // The blocks leave kBlocks + 1 equal gaps.
-  const uint64_t gap = (bytes.size() - 2 * kMiB - kBlocks * kBlock) / (kBlocks + 1);
-  for (uint64_t i = 0; i < kBlocks; ++i)
-    digest.add(bytes.subspan(kMiB + gap + i * (gap + kBlock), kBlock));
+  // The blocks leave kSampledBlocks + 1 equal gaps.
+  const uint64_t gap =
+      (bytes.size() - 2 * kMiB - kSampledBlocks * kSampledBytes) / (kSampledBlocks + 1);
+  for (uint64_t i = 0; i < kSampledBlocks; ++i)
+    digest.add(bytes.subspan(kMiB + gap + i * (gap + kSampledBytes), kSampledBytes));
   digest.add(bytes.last(kMiB));
 }
 

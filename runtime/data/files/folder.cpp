@@ -11,7 +11,7 @@
 
 #include "runtime/base/names.h"
 #include "runtime/base/text.h"
-#include "runtime/data/unpack.h"
+#include "runtime/data/files/unpack.h"
 
 namespace flow::data {
 
@@ -28,10 +28,10 @@ FileState state_of(std::string name, const struct stat& status) {
   return {std::move(name), static_cast<uint64_t>(status.st_size), nanoseconds(status.st_mtim)};
 }
 
-class Walk {
+class FolderWalk {
  public:
-  Walk(const fs::path& top, const std::function<bool(std::string_view)>& leave_out,
-       const std::function<bool(const FolderEntry&)>& visit)
+  FolderWalk(const fs::path& top, const std::function<bool(std::string_view)>& leave_out,
+             const std::function<bool(const FolderEntry&)>& visit)
       : top_(top), leave_out_(leave_out), visit_(visit) {}
 
   void run() {
@@ -122,7 +122,7 @@ FileState file_state(const fs::path& root, const std::string& name) {
 
 void walk_folder(const fs::path& folder, const std::function<bool(std::string_view)>& leave_out,
                  const std::function<bool(const FolderEntry&)>& visit) {
-  Walk(folder, leave_out, visit).run();
+  FolderWalk(folder, leave_out, visit).run();
 }
 
 ImageFolder list_images(const fs::path& folder) {

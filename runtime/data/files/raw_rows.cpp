@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "runtime/base/text.h"
-#include "runtime/data/unpack.h"
+#include "runtime/data/files/unpack.h"
 #include "runtime/io/safetensors.h"
 
 namespace flow::data {

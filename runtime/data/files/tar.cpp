@@ -11,7 +11,7 @@
 
 #include "runtime/base/text.h"
 #include "runtime/data/files/tar_reader.h"
-#include "runtime/data/unpack.h"
+#include "runtime/data/files/unpack.h"
 
 namespace flow::data {
 

@@ -14,7 +14,7 @@ namespace flow::data {
 
 namespace {
 
-constexpr uint64_t kBlock = 512;
+constexpr uint64_t kTarBlock = 512;
 constexpr uint64_t kMostExtended = uint64_t{1} << 20;  // bytes of an extended header
 
 /// The position of a field in a header.
@@ -42,7 +42,7 @@ bool is_zero(std::span<const std::byte> bytes) {
   return std::ranges::all_of(bytes, [](std::byte byte) { return byte == std::byte{0}; });
 }
 
-uint64_t padded(uint64_t size) { return (size + kBlock - 1) / kBlock * kBlock; }
+uint64_t padded(uint64_t size) { return (size + kTarBlock - 1) / kTarBlock * kTarBlock; }
 
 /// Returns the number of a text of digits, or nothing for other text and for numbers that do not
 /// fit.
@@ -98,18 +98,18 @@ RunError TarReader::error_at(uint64_t offset, const std::string& what,
 
 bool TarReader::at_end(const Extended& extended) const {
   const std::span<const std::byte> rest = archive_.subspan(at_);
-  const bool ends = rest.empty() || (rest.size() >= kBlock && is_zero(rest.first(kBlock)));
-  if (!ends && rest.size() < kBlock)
+  const bool ends = rest.empty() || (rest.size() >= kTarBlock && is_zero(rest.first(kTarBlock)));
+  if (!ends && rest.size() < kTarBlock)
     throw error_at(at_,
                    fmt::format("the end is missing: found {} bytes; expected a header of {}",
-                               rest.size(), kBlock),
+                               rest.size(), kTarBlock),
                    kGetWhole);
   if (!ends) return false;
   if (extended.any)
     throw error_at(at_, "the archive ends after an extended header; expected its member");
   // The end is two blocks of zeros, or the end of the file.
-  const std::span<const std::byte> second = rest.subspan(std::min<size_t>(rest.size(), kBlock));
-  if (!second.empty() && (second.size() < kBlock || !is_zero(second.first(kBlock))))
+  const std::span<const std::byte> second = rest.subspan(std::min<size_t>(rest.size(), kTarBlock));
+  if (!second.empty() && (second.size() < kTarBlock || !is_zero(second.first(kTarBlock))))
     throw error_at(at_, "found one block of zeros; expected two at the end of the archive");
   return true;
 }
@@ -141,13 +141,13 @@ uint64_t TarReader::number(std::span<const std::byte> bytes, std::string_view wh
 }
 
 TarReader::Header TarReader::read_header() const {
-  const std::span<const std::byte> block = archive_.subspan(at_, kBlock);
+  const std::span<const std::byte> block = archive_.subspan(at_, kTarBlock);
   require_checksum(block);
   return {std::to_integer<char>(block[kType]), number(field(block, kSize), "size"), name_in(block)};
 }
 
 void TarReader::require_inside(uint64_t size, const std::string& member) const {
-  const uint64_t rest = archive_.size() - at_ - kBlock;
+  const uint64_t rest = archive_.size() - at_ - kTarBlock;
   if (size > rest)
     throw error_at(
         at_, fmt::format("{} has {} bytes, but the archive ends after {}", member, size, rest),
@@ -162,7 +162,7 @@ std::string_view TarReader::text_after(const Header& header) const {
     throw error_at(at_, fmt::format("an extended header has {} bytes; expected at most {}",
                                     header.size, kMostExtended));
   require_inside(header.size, "an extended header");
-  return {reinterpret_cast<const char*>(archive_.data() + at_ + kBlock), header.size};
+  return {reinterpret_cast<const char*>(archive_.data() + at_ + kTarBlock), header.size};
 }
 
 void TarReader::set_pax(std::string_view key, std::string_view value, bool global,
@@ -206,7 +206,7 @@ bool TarReader::extend(const Header& header, Extended& extended) {
   if (header.type == 'x' || header.type == 'g') read_pax(text, header.type == 'g', extended);
   if (header.type == 'L' && !extended.path) extended.path = text.substr(0, text.find('\0'));
   // A header of type K has the long target of a link, which is refused with its own header.
-  at_ += kBlock + padded(header.size);
+  at_ += kTarBlock + padded(header.size);
   return true;
 }
 
@@ -247,7 +247,7 @@ TarMember TarReader::member(const Header& header, const Extended& extended) {
   // The format of Unix version 7 has no type for folders.
   member.is_folder = header.type == '5' || (header.type == '\0' && member.name.ends_with('/'));
   member.header = at_;
-  member.offset = at_ + kBlock;
+  member.offset = at_ + kTarBlock;
   member.size = member.is_folder ? 0 : extended.size.value_or(header.size);
   require_inside(member.size, shown(member.name));
   at_ = member.offset + padded(member.size);

@@ -44,8 +44,9 @@ FilterAxis filter_axis(int64_t in, int64_t out, int64_t first_out, int64_t count
   std::vector<double> values;
   for (int64_t x = first_out; x < first_out + count; ++x) {
     const double center = (static_cast<double>(x) + 0.5) * step;
-    const auto first = std::max<int64_t>(0, static_cast<int64_t>(center - support + 0.5));
-    const auto last = std::min(in, static_cast<int64_t>(center + support + 0.5));
+    const auto first =
+        std::max<int64_t>(0, static_cast<int64_t>(std::trunc(center - support + 0.5)));
+    const auto last = std::min(in, static_cast<int64_t>(std::trunc(center + support + 0.5)));
     values.clear();
     for (int64_t i = 0; i < last - first; ++i)
       values.push_back(kernel((static_cast<double>(i + first) - center + 0.5) * (1 / widening)));

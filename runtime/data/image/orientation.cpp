@@ -1,7 +1,7 @@
 // Reads the orientation of EXIF data and turns images.
 #include "runtime/data/image/orientation.h"
 
-#include <algorithm>
+#include <array>
 #include <cstdint>
 #include <cstring>
 #include <optional>
@@ -15,11 +15,14 @@ namespace {
 class TiffReader {
  public:
   explicit TiffReader(std::span<const std::byte> bytes) : bytes_(bytes) {
-    const auto starts_with = [&](const char(&magic)[5]) {
-      return bytes.size() >= 8 && std::memcmp(bytes.data(), magic, 4) == 0;
+    constexpr std::array<uint8_t, 4> kBigEndian = {'M', 'M', 0, '*'};
+    constexpr std::array<uint8_t, 4> kLittleEndian = {'I', 'I', '*', 0};
+    const auto starts_with = [&](const std::array<uint8_t, 4>& magic) {
+      return bytes.size() >= magic.size() &&
+             std::memcmp(bytes.data(), magic.data(), magic.size()) == 0;
     };
-    big_endian_ = starts_with("MM\0*");
-    valid_ = big_endian_ || starts_with("II*\0");
+    big_endian_ = starts_with(kBigEndian);
+    valid_ = big_endian_ || starts_with(kLittleEndian);
   }
 
   bool valid() const { return valid_; }

@@ -17,8 +17,7 @@ ArrayRows::ArrayRows(std::vector<io::Rows> files, std::vector<std::string> names
   FLOW_CHECK(!files_.empty() && files_.size() == names_.size());
   const io::Rows& first = files_.front();
   row_elements_ = elements_of_row(first);
-  row_bytes_ =
-      static_cast<size_t>(row_elements_) * io::stored_size(first.dtype, first.narrow);
+  row_bytes_ = static_cast<size_t>(row_elements_) * io::stored_size(first.dtype, first.narrow);
   starts_.push_back(0);
   for (size_t i = 0; i < files_.size(); ++i) {
     const io::Rows& file = files_[i];

@@ -25,7 +25,7 @@ AugmentedRows::AugmentedRows(std::shared_ptr<SourceRows> source, std::vector<pla
 
 RunError AugmentedRows::bad_row(int64_t row) const {
   return std::ranges::binary_search(source_->bad_rows(), row) ? source_->bad_row(row)
-                                                               : SourceRows::bad_row(row);
+                                                              : SourceRows::bad_row(row);
 }
 
 std::span<const std::byte> AugmentedRows::read(int64_t row, const RowDraws& draws,

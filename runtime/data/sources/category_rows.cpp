@@ -8,9 +8,9 @@
 
 #include "runtime/base/display.h"
 #include "runtime/base/text.h"
+#include "runtime/data/files/unpack.h"
 #include "runtime/data/text/tokenizer.h"
 #include "runtime/data/text/utf8.h"
-#include "runtime/data/unpack.h"
 
 namespace flow::data {
 namespace {
@@ -51,9 +51,9 @@ int32_t CategoryRows::replacement_id(const plan::Replacement& replacement,
   if (replacement.kind == Kind::kExtra) return static_cast<int32_t>(categories.size());
   const auto found = std::ranges::find(categories, replacement.category);
   if (found == categories.end())
-    throw RequestError(fmt::format("the replacement `{}` is not one of the categories",
-                                   replacement.category),
-                       "use a category, or `extra` for an id of its own");
+    throw RequestError(
+        fmt::format("the replacement `{}` is not one of the categories", replacement.category),
+        "use a category, or `extra` for an id of its own");
   return static_cast<int32_t>(found - categories.begin());
 }
 
@@ -97,8 +97,9 @@ RunError CategoryRows::bad_row(int64_t row) const {
   if (std::ranges::binary_search(cells_.bad_rows, row)) return bad_row_(row);
   const auto at = static_cast<size_t>(row);
   if (is_missing_cell(at))
-    return RunError(place_(row) + ": missing category",
-                    "add `missing: extra`, or leave the row out with `options: {on_bad_row: skip}`");
+    return RunError(
+        place_(row) + ": missing category",
+        "add `missing: extra`, or leave the row out with `options: {on_bad_row: skip}`");
   const std::string& text = cells_.texts[static_cast<size_t>(cells_.ids[at])];
   return RunError(fmt::format("{}: unknown category `{}`", place_(row), shortened(text)),
                   "add it to `categories`, or add `unknown: extra`");

@@ -38,27 +38,27 @@ CsvType type_of(plan::CellType type) {
 
 CsvRequest request_of(const plan::Column& column) {
   const plan::CsvFormat& csv = *column.csv;
-  CsvRequest request{.columns = csv.columns,
-                     .list = !csv.columns.empty(),
-                     .type = type_of(column.cell->type),
-                     .missing_values = column.cell->missing_values,
-                     .missing_allowed =
-                         column.cell->missing.kind != plan::Replacement::Kind::kError};
+  CsvRequest request{
+      .columns = csv.columns,
+      .list = !csv.columns.empty(),
+      .type = type_of(column.cell->type),
+      .missing_values = column.cell->missing_values,
+      .missing_allowed = column.cell->missing.kind != plan::Replacement::Kind::kError};
   if (!request.list) request.columns = {csv.column.empty() ? column.name : csv.column};
   return request;
 }
 
 /// The files of several columns and what was read from them.
-struct SharedTable {
+struct CsvFiles {
   CsvSource source;
   CsvTable table;
 };
-using Shared = std::shared_ptr<SharedTable>;
+using SharedCsv = std::shared_ptr<CsvFiles>;
 
 /// The images that a column of paths names.
 class CsvImages : public ImageFiles {
  public:
-  CsvImages(const plan::Column& column, const fs::path& root, Shared shared, size_t request)
+  CsvImages(const plan::Column& column, const fs::path& root, SharedCsv shared, size_t request)
       : shared_(std::move(shared)), request_(request) {
     for (const fs::path& file : shared_->source.files())
       folders_.push_back(column.image->root.empty() ? file.parent_path()
@@ -73,6 +73,12 @@ class CsvImages : public ImageFiles {
     return std::string(shared_->table.columns[request_].text(static_cast<size_t>(row)));
   }
   std::vector<int64_t> file_starts() const override { return shared_->table.first_rows; }
+  std::vector<fs::path> row_files() const override {
+    std::vector<fs::path> files;
+    for (int64_t row = 0; row < rows(); ++row)
+      if (!row_text(row).empty()) files.push_back(path_of(row));
+    return files;
+  }
   std::vector<int64_t> bad_rows() const override { return shared_->table.bad_rows; }
   RunError bad_row(int64_t row) const override { return shared_->source.bad_row(row); }
 
@@ -83,13 +89,13 @@ class CsvImages : public ImageFiles {
     return folders_[static_cast<size_t>(file)] / row_text(row);
   }
 
-  Shared shared_;
+  SharedCsv shared_;
   size_t request_;
   std::vector<fs::path> folders_;  // by file
 };
 
 std::shared_ptr<SourceRows> make_rows(const plan::Column& column, const fs::path& root,
-                                      const Shared& shared, size_t request) {
+                                      const SharedCsv& shared, size_t request) {
   const CsvTable& table = shared->table;
   CsvColumn& cells = shared->table.columns[request];
   const CellPlace place = [shared, request](int64_t row) {
@@ -109,8 +115,8 @@ std::shared_ptr<SourceRows> make_rows(const plan::Column& column, const fs::path
           *column.image, std::make_unique<CsvImages>(column, root, shared, request));
     case plan::CellType::kCategory:
       return std::make_shared<CategoryRows>(
-          CategoryCells{std::move(cells.ids), std::move(cells.categories),
-                        std::move(cells.missing), table.bad_rows, table.first_rows},
+          CategoryCells{std::move(cells.ids), std::move(cells.categories), std::move(cells.missing),
+                        table.bad_rows, table.first_rows},
           *column.cell, listed_categories(column, root), place, bad_row);
     default:
       break;
@@ -153,7 +159,7 @@ std::vector<std::shared_ptr<SourceRows>> open_csv_columns(
   CsvSource source(files_of(*columns.front(), root), dialect_of(*columns.front()->csv),
                    std::move(requests));
   CsvTable table = source.read();
-  const auto shared = std::make_shared<SharedTable>(std::move(source), std::move(table));
+  const auto shared = std::make_shared<CsvFiles>(std::move(source), std::move(table));
   std::vector<std::shared_ptr<SourceRows>> rows;
   for (size_t i = 0; i < columns.size(); ++i)
     rows.push_back(make_rows(*columns[i], root, shared, i));

@@ -15,11 +15,11 @@ namespace {
 
 /// The images of one or several folders.
 struct Folders {
-  std::vector<std::string> names;     // as messages show them: "pets/cat/1.jpg"
+  std::vector<std::string> names;  // as messages show them: "pets/cat/1.jpg"
   std::vector<fs::path> paths;
-  std::vector<std::string> classes;   // by image; empty for an image without a folder
+  std::vector<std::string> classes;  // by image; empty for an image without a folder
   std::vector<std::string> all_classes;
-  std::vector<int64_t> starts;        // the first image of each folder
+  std::vector<int64_t> starts;  // the first image of each folder
 };
 
 Folders list_folders(const plan::Column& column, const fs::path& root) {
@@ -82,7 +82,8 @@ std::shared_ptr<SourceRows> open_image_folder(const plan::Column& column, const 
   Folders folders = list_folders(column, root);
   if (column.image->take == plan::ImageFormat::Take::kClass)
     return open_classes(column, root, std::move(folders));
-  return std::make_shared<ImageRows>(*column.image, std::make_unique<FolderImages>(std::move(folders)));
+  return std::make_shared<ImageRows>(*column.image,
+                                     std::make_unique<FolderImages>(std::move(folders)));
 }
 
 }  // namespace flow::data

@@ -6,7 +6,7 @@
 #include <algorithm>
 #include <bit>
 
-#include "runtime/data/unpack.h"
+#include "runtime/data/files/unpack.h"
 
 namespace flow::data {
 namespace {
@@ -69,10 +69,10 @@ DecodeOptions decode_options(const plan::ImageFormat& format) {
 std::optional<Fit> fit_of(const plan::ImageFormat& format) {
   if (!format.size) return std::nullopt;
   const plan::ImageSize& size = format.size;
-  return Fit{mode_of(format),
-             size.shorter > 0 ? ImageSize{size.shorter, size.shorter}
-                              : ImageSize{size.height, size.width},
-             format.filter, static_cast<uint16_t>(format.fill), format.max_pixels};
+  return Fit{
+      mode_of(format),
+      size.shorter > 0 ? ImageSize{size.shorter, size.shorter} : ImageSize{size.height, size.width},
+      format.filter, static_cast<uint16_t>(format.fill), format.max_pixels};
 }
 
 ImageRows::ImageRows(const plan::ImageFormat& format, std::unique_ptr<ImageFiles> files)
@@ -85,7 +85,7 @@ StoredElement ImageRows::element() const {
 
 RunError ImageRows::bad_row(int64_t row) const {
   return std::ranges::binary_search(files_->bad_rows(), row) ? files_->bad_row(row)
-                                                              : SourceRows::bad_row(row);
+                                                             : SourceRows::bad_row(row);
 }
 
 std::span<const std::byte> ImageRows::read(int64_t row, const RowDraws&, Scratch& scratch) const {

@@ -17,8 +17,8 @@ namespace flow::data {
 struct NumberCells {
   std::variant<std::vector<double>, std::vector<int64_t>> values;
   int64_t width = 1;
-  std::vector<uint8_t> missing = {};         // 1 for a missing value; empty if there is none
-  std::vector<int64_t> bad_rows = {};        // ascending
+  std::vector<uint8_t> missing = {};   // 1 for a missing value; empty if there is none
+  std::vector<int64_t> bad_rows = {};  // ascending
   std::vector<int64_t> file_starts = {0};
 };
 

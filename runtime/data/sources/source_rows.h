@@ -13,6 +13,7 @@
 
 #include "runtime/base/array.h"
 #include "runtime/base/error.h"
+#include "runtime/base/file.h"
 #include "runtime/data/image/image.h"
 #include "runtime/data/sources/learned.h"
 #include "runtime/io/npy.h"
@@ -71,6 +72,8 @@ class SourceRows {
   virtual std::string row_text(int64_t row) const = 0;
   /// The first row of each file.
   virtual std::vector<int64_t> file_starts() const { return {0}; }
+  /// The files that the rows name, such as the images of a CSV file.
+  virtual std::vector<fs::path> row_files() const { return {}; }
   /// Returns the rows that are known to be bad without decoding them, in ascending order.
   virtual std::vector<int64_t> bad_rows() const { return {}; }
   /// Returns the error of a bad row, whose message begins with its place.

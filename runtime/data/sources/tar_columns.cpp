@@ -67,7 +67,7 @@ class Shards {
   std::vector<int64_t> starts_;
   int64_t rows_ = 0;
 };
-using Shared = std::shared_ptr<const Shards>;
+using SharedShards = std::shared_ptr<const Shards>;
 
 /// The errors of rows that were found while the fields were read.
 using Errors = std::map<int64_t, RunError>;
@@ -81,7 +81,7 @@ std::vector<int64_t> rows_of(const Errors& errors) {
 /// A column and the field that it reads.
 struct FieldReader {
   const plan::Column& column;
-  Shared shards;
+  SharedShards shards;
   JsonPointer pointer;
   Errors errors = {};
 
@@ -94,10 +94,10 @@ struct FieldReader {
         try {
           const Shards::Found found = shards->field(row, column.tar->field);
           if (!found.name)
-            throw RunError(fmt::format("the sample has no field `{}`",
-                                       join(column.tar->field, "` or `")),
-                           "name a field that all samples have, or leave the sample out with "
-                           "`options: {on_bad_row: skip}`");
+            throw RunError(
+                fmt::format("the sample has no field `{}`", join(column.tar->field, "` or `")),
+                "name a field that all samples have, or leave the sample out with "
+                "`options: {on_bad_row: skip}`");
           use(row, *found.name, found.bytes);
         } catch (const RunError& error) {
           errors.emplace(row, RunError(fmt::format("{}: {} (column {})", shards->row_text(row),
@@ -116,14 +116,14 @@ struct FieldReader {
   }
 };
 
-std::string_view text_of(std::span<const std::byte> bytes) {
+std::string_view field_text(std::span<const std::byte> bytes) {
   return {reinterpret_cast<const char*>(bytes.data()), bytes.size()};
 }
 
 /// Returns the text of a category: the field itself, or the value in a JSON field.
 std::string category_of(const FieldReader& reader, const std::string& field,
                         std::span<const std::byte> bytes) {
-  if (kind_of_field(field) != FieldKind::kJson) return trimmed(text_of(bytes));
+  if (kind_of_field(field) != FieldKind::kJson) return trimmed(field_text(bytes));
   const JsonValue value = decode_json(bytes, reader.pointer).value();
   if (const auto* text = std::get_if<std::string>(&value)) return *text;
   if (const auto* number = std::get_if<int64_t>(&value)) return std::to_string(*number);
@@ -180,8 +180,8 @@ std::shared_ptr<SourceRows> open_categories(FieldReader& reader, const fs::path&
   cells.ids.resize(static_cast<size_t>(reader.shards->rows()));
   std::map<std::string, int32_t> ids;
   reader.each([&](int64_t row, const std::string& field, std::span<const std::byte> bytes) {
-    const auto [at, fresh] = ids.emplace(category_of(reader, field, bytes),
-                                         static_cast<int32_t>(cells.texts.size()));
+    const auto [at, fresh] =
+        ids.emplace(category_of(reader, field, bytes), static_cast<int32_t>(cells.texts.size()));
     if (fresh) cells.texts.push_back(at->first);
     cells.ids[static_cast<size_t>(row)] = at->second;
   });
@@ -197,7 +197,7 @@ std::shared_ptr<SourceRows> open_texts(FieldReader& reader, const fs::path& root
   reader.each([&](int64_t row, const std::string& field, std::span<const std::byte> bytes) {
     texts[static_cast<size_t>(row)] = kind_of_field(field) == FieldKind::kJson
                                           ? category_of(reader, field, bytes)
-                                          : std::string(text_of(bytes));
+                                          : std::string(field_text(bytes));
   });
   const auto visit = [&](const auto& use) {
     for (const std::string& text : texts) use(text);
@@ -238,13 +238,12 @@ class ArrayFields : public SourceRows {
     }
     if (array.dtype() != dtype_ || array.shape().elements() != elements_ ||
         (shape.rank() > 0 && array.shape() != shape))
-      throw RunError(fmt::format("the array is {} of {}; expected {} of {}",
-                                 array.shape().str(), name_of(array.dtype()), shape.str(),
-                                 name_of(dtype_)));
+      throw RunError(fmt::format("the array is {} of {}; expected {} of {}", array.shape().str(),
+                                 name_of(array.dtype()), shape.str(), name_of(dtype_)));
     arrays_[static_cast<size_t>(row)] = std::move(array);
   }
 
-  Shared shards_;
+  SharedShards shards_;
   std::vector<std::string> fields_;
   DType dtype_ = DType::kFloat32;
   int64_t elements_ = 0;
@@ -271,7 +270,7 @@ class ShardImages : public ImageFiles {
   void recovering(const std::function<void()>& read) const override { shards_->recovering(read); }
 
  private:
-  Shared shards_;
+  SharedShards shards_;
   std::vector<std::string> fields_;
   Errors errors_;
 };
@@ -299,8 +298,7 @@ std::vector<std::shared_ptr<SourceRows>> open_tar_columns(
   const auto shards = std::make_shared<const Shards>(files_of(*columns.front(), root));
   std::vector<std::shared_ptr<SourceRows>> rows;
   for (const plan::Column* column : columns)
-    rows.push_back(
-        open_field({*column, shards, JsonPointer(column->tar->pointer)}, root));
+    rows.push_back(open_field({*column, shards, JsonPointer(column->tar->pointer)}, root));
   return rows;
 }
 

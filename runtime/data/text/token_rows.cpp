@@ -10,8 +10,8 @@
 #include "runtime/base/error.h"
 #include "runtime/base/memory.h"
 #include "runtime/base/text.h"
+#include "runtime/data/files/unpack.h"
 #include "runtime/data/text/utf8.h"
-#include "runtime/data/unpack.h"
 
 namespace flow::data {
 

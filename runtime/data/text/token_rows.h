@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "runtime/base/file.h"
-#include "runtime/data/bad_row.h"
+#include "runtime/data/files/bad_row.h"
 #include "runtime/data/text/id_array.h"
 #include "runtime/data/text/tokenizer.h"
 #include "runtime/plan/model/dataset.h"

@@ -7,8 +7,8 @@
 #include <numeric>
 #include <utility>
 
+#include "runtime/data/files/unpack.h"
 #include "runtime/data/text/utf8.h"
-#include "runtime/data/unpack.h"
 
 namespace flow::data {
 

@@ -83,7 +83,7 @@ void check(const Json& golden) {
   }
 }
 
-TEST_CASE("odd CSV files have the values that pandas reads", "[csv]") {
+TEST_CASE("odd CSV files have the values that pandas reads", "[data]") {
   const std::string text = read_text(test::source_path("tests/golden/data/csv_files.json"));
   const Json goldens = plan::parse_json(text, "csv_files.json");
   CHECK(goldens.size() == 200);

@@ -43,7 +43,7 @@ std::string integer(std::string_view text, const CsvMarks& marks = {}) {
   }
 }
 
-TEST_CASE("numbers have signs, fractions and exponents", "[csv]") {
+TEST_CASE("numbers have signs, fractions and exponents", "[data]") {
   for (const char* text : {"0",
                            "7",
                            "-7",
@@ -69,14 +69,14 @@ TEST_CASE("numbers have signs, fractions and exponents", "[csv]") {
   CHECK(number(" \t1.5 ") == "1.5");
 }
 
-TEST_CASE("other texts are not numbers", "[csv]") {
+TEST_CASE("other texts are not numbers", "[data]") {
   for (const char* text : {"",      " ",   ".",   "-",        "+",   "e3",    "1e",       "1e+",
                            "1.5.2", "--1", "+-1", "1 2",      "inf", "nan",   "Infinity", "0x10",
                            "1_000", "12%", "1,5", "\xD9\xA1", "1f",  "1e5.5", "1\n",      "1;"})
     CHECK(number(text) == "syntax");
 }
 
-TEST_CASE("a number that is too large for float64 is refused", "[csv]") {
+TEST_CASE("a number that is too large for float64 is refused", "[data]") {
   for (const std::string& text :
        {std::string("1e309"), std::string("-1e309"), std::string("1.7976931348623159e308"),
         std::string("1e99999999999"), std::string(400, '9'), "0." + std::string(10, '0') + "1e400"})
@@ -85,7 +85,7 @@ TEST_CASE("a number that is too large for float64 is refused", "[csv]") {
   CHECK(number("1" + std::string(400, '0') + "e-400") == "1");
 }
 
-TEST_CASE("random numbers are rounded to the nearest float64", "[csv]") {
+TEST_CASE("random numbers are rounded to the nearest float64", "[data]") {
   std::mt19937_64 draw(1);
   for (int i = 0; i < 200'000; ++i) {
     const uint64_t bits = draw();
@@ -107,7 +107,7 @@ bool parse_plain(const std::string& text, PlainNumber& plain) {
   return is_plain_number(begin, begin + text.size(), '.', plain);
 }
 
-TEST_CASE("plain numbers round as other numbers do", "[csv]") {
+TEST_CASE("plain numbers round as other numbers do", "[data]") {
   std::mt19937_64 draw(2);
   for (int i = 0; i < 200'000; ++i) {
     std::string digits = fmt::format("{}", draw() >> (i % 64)).substr(0, kMantissaDigits);
@@ -121,7 +121,7 @@ TEST_CASE("plain numbers round as other numbers do", "[csv]") {
   }
 }
 
-TEST_CASE("numbers halfway between two float64 round to even", "[csv]") {
+TEST_CASE("numbers halfway between two float64 round to even", "[data]") {
   // 2^53 + 1 and 2^54 + 2 are halfway between float64.
   for (const char* text : {"9007199254740993", "900719925474099.3", "18014398509481986",
                            "9007199254740993.0", "9007199254740995"}) {
@@ -133,7 +133,7 @@ TEST_CASE("numbers halfway between two float64 round to even", "[csv]") {
   }
 }
 
-TEST_CASE("a plain number has nothing else around it", "[csv]") {
+TEST_CASE("a plain number has nothing else around it", "[data]") {
   for (const char* text : {"", "-", ".", "+1", " 1", "1 ", "1e5", "1.2.3", "--1",
                            "12345678901234567890", "1234567890.12345678901", "\"1\""}) {
     PlainNumber plain;
@@ -142,7 +142,7 @@ TEST_CASE("a plain number has nothing else around it", "[csv]") {
   }
 }
 
-TEST_CASE("marks of other countries separate decimals and thousands", "[csv]") {
+TEST_CASE("marks of other countries separate decimals and thousands", "[data]") {
   const CsvMarks german = {',', '.'};
   CHECK(number("1.234.567,5", german) == "1234567.5");
   CHECK(number("-1.234", german) == "-1234");
@@ -156,7 +156,7 @@ TEST_CASE("marks of other countries separate decimals and thousands", "[csv]") {
   CHECK(integer("3,0", german) == "3");
 }
 
-TEST_CASE("integers are exact decimal numbers that are whole", "[csv]") {
+TEST_CASE("integers are exact decimal numbers that are whole", "[data]") {
   CHECK(integer("3.0") == "3");
   CHECK(integer("1e3") == "1000");
   CHECK(integer("-12.5e1") == "-125");
@@ -177,7 +177,7 @@ TEST_CASE("integers are exact decimal numbers that are whole", "[csv]") {
   CHECK(integer("three") == "syntax");
 }
 
-TEST_CASE("bools have twelve spellings in any case", "[csv]") {
+TEST_CASE("bools have twelve spellings in any case", "[data]") {
   for (const char* text : {"true", "YES", "t", "Y", "On", "1", " true\t"})
     CHECK(parse_csv_bool(text) == true);
   for (const char* text : {"false", "No", "F", "n", "oFF", "0"})

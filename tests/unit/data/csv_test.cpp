@@ -76,7 +76,7 @@ std::vector<Texts> records(const std::string& content, const CsvDialect& dialect
   return found;
 }
 
-TEST_CASE("records end at LF, CRLF and the end of the file", "[csv]") {
+TEST_CASE("records end at LF, CRLF and the end of the file", "[data]") {
   CHECK(records("a,b\nc,d\r\ne,") == std::vector<Texts>{{"a", "b"}, {"c", "d"}, {"e", ""}});
   CHECK(records("\n\r\na\n\n") == std::vector<Texts>{{"a"}});
   CHECK(records("") == std::vector<Texts>{});
@@ -85,7 +85,7 @@ TEST_CASE("records end at LF, CRLF and the end of the file", "[csv]") {
                 "a") == std::vector<Texts>{{"a"}});
 }
 
-TEST_CASE("quoted fields contain delimiters, line ends and doubled quotes", "[csv]") {
+TEST_CASE("quoted fields contain delimiters, line ends and doubled quotes", "[data]") {
   CHECK(records("\"a,b\",\"c\nd\r\ne\rf\"\r\n") == std::vector<Texts>{{"a,b", "c\nd\r\ne\rf"}});
   CHECK(records("\"\"\"a\"\"b\"\"\",\"\"\"\"") == std::vector<Texts>{{"\"a\"b\"", "\""}});
   CHECK(records("a\"b,\"c\"") == std::vector<Texts>{{"a\"b", "c"}});
@@ -94,7 +94,7 @@ TEST_CASE("quoted fields contain delimiters, line ends and doubled quotes", "[cs
   CHECK(records("'a,b'", {.quote = '\''}) == std::vector<Texts>{{"a,b"}});
 }
 
-TEST_CASE("fields are trimmed outside of quotes", "[csv]") {
+TEST_CASE("fields are trimmed outside of quotes", "[data]") {
   const CsvDialect trimmed = {.trim = true};
   CHECK(records(" a\t,\t\" b \" ,  \n \t\n\" \"", trimmed) ==
         std::vector<Texts>{{"a", " b ", ""}, {" "}});
@@ -102,18 +102,18 @@ TEST_CASE("fields are trimmed outside of quotes", "[csv]") {
   CHECK(records(" a , \"b\"") == std::vector<Texts>{{" a ", " \"b\""}});
 }
 
-TEST_CASE("comments and the first lines are left out", "[csv]") {
+TEST_CASE("comments and the first lines are left out", "[data]") {
   CHECK(records("x\n\"y\na,1\n# \"z\nb,#\n#", {.comment = "#", .skip = 2}) ==
         std::vector<Texts>{{"a", "1"}, {"b", "#"}});
   CHECK(records("a\n", {.skip = 5}) == std::vector<Texts>{});
   CHECK(records("a\n\"#b\n#c\"", {.comment = "#"}) == std::vector<Texts>{{"a"}, {"#b\n#c"}});
 }
 
-TEST_CASE("latin-1 becomes UTF-8", "[csv]") {
+TEST_CASE("latin-1 becomes UTF-8", "[data]") {
   CHECK(records("\xE9t\xE9,a", {.latin1 = true}) == std::vector<Texts>{{"été", "a"}});
 }
 
-TEST_CASE("fields are whole across the borders of the window", "[csv]") {
+TEST_CASE("fields are whole across the borders of the window", "[data]") {
   std::string content;
   std::vector<Texts> expected;
   for (int i = 0; i < 30'000; ++i) {
@@ -124,7 +124,7 @@ TEST_CASE("fields are whole across the borders of the window", "[csv]") {
   CHECK(records(content) == expected);
 }
 
-TEST_CASE("a record knows its line", "[csv]") {
+TEST_CASE("a record knows its line", "[data]") {
   const Files files({"a\n\n\"b\nc\"\nd\n"});
   CsvRecords reader(files.file(), {});
   std::vector<std::string_view> fields;
@@ -135,7 +135,7 @@ TEST_CASE("a record knows its line", "[csv]") {
   CHECK_FALSE(reader.next(fields));
 }
 
-TEST_CASE("columns have the types that are asked for", "[csv]") {
+TEST_CASE("columns have the types that are asked for", "[data]") {
   Files files({"n,i,b,c,t\n1.5,2,yes,x,\n,,,,\n-3,4.0,0,y,\"a\nb\"\n7,8,f,x,z\n"});
   files.ask("n").ask("i", CsvType::kInteger).ask("b", CsvType::kBool).ask("c", CsvType::kCategory);
   files.ask("t", CsvType::kText);
@@ -155,7 +155,7 @@ TEST_CASE("columns have the types that are asked for", "[csv]") {
   CHECK(table.columns[4].missing.empty());
 }
 
-TEST_CASE("lists of columns take names and globs in order", "[csv]") {
+TEST_CASE("lists of columns take names and globs in order", "[data]") {
   Files files({"f2,y,f1,f*\n1,2,3,4\n5,6,7,8\n"});
   files.requests = {{.columns = {"y", "f*"}, .list = true},
                     {.columns = {"f?", "y"}, .list = true},
@@ -170,7 +170,7 @@ TEST_CASE("lists of columns take names and globs in order", "[csv]") {
   CHECK(files.read().columns[0].numbers == std::vector<double>{1, 3, 5, 7});
 }
 
-TEST_CASE("without a header, columns have indices and ranges", "[csv]") {
+TEST_CASE("without a header, columns have indices and ranges", "[data]") {
   Files files({"1,2,3,4\n5,6,7,8\n"});
   files.dialect.header = false;
   files.requests = {{.columns = {"3"}}, {.columns = {"1..3", "0"}, .list = true}};
@@ -179,7 +179,7 @@ TEST_CASE("without a header, columns have indices and ranges", "[csv]") {
   CHECK(table.columns[1].numbers == std::vector<double>{2, 3, 1, 6, 7, 5});
 }
 
-TEST_CASE("several files are one stream of rows", "[csv]") {
+TEST_CASE("several files are one stream of rows", "[data]") {
   Files files({"a,b\n1,2\n", "a,b\n",
                "\xEF\xBB\xBF"
                "a,b\r\n3,4\r\n5,6"});
@@ -189,7 +189,7 @@ TEST_CASE("several files are one stream of rows", "[csv]") {
   CHECK(files.source().place(2, 0).ends_with("/2.csv:3:3"));
 }
 
-TEST_CASE("packed files are read like plain ones", "[csv]") {
+TEST_CASE("packed files are read like plain ones", "[data]") {
   std::string content = "a,b\n";
   for (int i = 0; i < 100'000; ++i) content += fmt::format("{},\"x\ny\"\n", i);
   Files files({""});
@@ -203,7 +203,7 @@ TEST_CASE("packed files are read like plain ones", "[csv]") {
   CHECK(files.source().place(99'999, 1).ends_with("/0.csv:200000:7"));
 }
 
-TEST_CASE("missing values have spellings", "[csv]") {
+TEST_CASE("missing values have spellings", "[data]") {
   Files files({"a\nNA\nNaN\n?\n n/a \n\" \"\nnull\nNone\n1\n"});
   files.ask("a").requests[0].missing_allowed = true;
   CHECK(files.read().columns[0].missing == std::vector<uint8_t>{1, 1, 1, 1, 1, 1, 1, 0});
@@ -219,7 +219,7 @@ TEST_CASE("missing values have spellings", "[csv]") {
   CHECK(countries.read().bad_rows == std::vector<int64_t>{0});
 }
 
-TEST_CASE("fatal errors have a place and a reason", "[csv]") {
+TEST_CASE("fatal errors have a place and a reason", "[data]") {
   const auto refusal = [](const std::string& content) {
     return Files({content}).ask("a").refusal();
   };
@@ -244,7 +244,7 @@ TEST_CASE("fatal errors have a place and a reason", "[csv]") {
   CHECK(refusal("a,b\n") == "0.csv has no rows");
 }
 
-TEST_CASE("fields and records have a largest size", "[csv]") {
+TEST_CASE("fields and records have a largest size", "[data]") {
   const std::string largest(kLargestCsvField, 'x');
   Files fits({"a,b\n" + largest + ",\"" + largest + "\"\n"});
   CHECK(fits.ask("a", CsvType::kText).ask("b", CsvType::kText).read().columns[1].text(0) ==
@@ -261,7 +261,7 @@ TEST_CASE("fields and records have a largest size", "[csv]") {
         "0.csv:1:65537: a record has more than 65536 fields");
 }
 
-TEST_CASE("headers must have the names that are read, once", "[csv]") {
+TEST_CASE("headers must have the names that are read, once", "[data]") {
   CHECK(Files({"area,b\n1,2\n"}).ask("aera").refusal() == "0.csv:1:1: no column is named \"aera\"");
   CHECK(Files({"a,b,b\n1,2,3\n"}).ask("b").refusal() == "0.csv:1:1: column \"b\" occurs 2 times");
   CHECK(Files({"a,b,b\n1,2,3\n"}).ask("a").read().rows == 1);
@@ -292,7 +292,7 @@ std::string bad_row(const std::string& rows, CsvType type, const CsvDialect& dia
   return files.ask("x").ask("y", type).bad_row();
 }
 
-TEST_CASE("bad rows have a place and a reason", "[csv]") {
+TEST_CASE("bad rows have a place and a reason", "[data]") {
   const auto number = [](const std::string& rows) { return bad_row(rows, CsvType::kNumber); };
   CHECK(number("1,2,3\n1,12x,3\n") == "0.csv:3:3: \"12x\" is not a number (column y)");
   CHECK(number("1,2,3\n\"1\",  12x,3\n") == "0.csv:3:5: \"  12x\" is not a number (column y)");
@@ -318,7 +318,7 @@ TEST_CASE("bad rows have a place and a reason", "[csv]") {
         "0.csv:2:3: \"é\" is not a number (column y)");
 }
 
-TEST_CASE("paths stay below their folder", "[csv]") {
+TEST_CASE("paths stay below their folder", "[data]") {
   const auto path = [](const std::string& rows) { return bad_row(rows, CsvType::kPath); };
   CHECK(path("1,a/b..c.png,3\n1,..a,2\n") == "0 bad rows");
   CHECK(path("1,/a.png,3\n") == "0.csv:2:3: \"/a.png\" is an absolute path (column y)");
@@ -328,7 +328,7 @@ TEST_CASE("paths stay below their folder", "[csv]") {
   CHECK(path("1,,3\n") == "0.csv:2:3: a value is missing (column y)");
 }
 
-TEST_CASE("columns of places count characters", "[csv]") {
+TEST_CASE("columns of places count characters", "[data]") {
   CHECK(bad_row("1,\"é\n\",x\n\"1\",ü,x\n1,é\"é,3\n", CsvType::kText) == "0 bad rows");
   Files files({"x,y,z\né,é,bad\n1,\"a\nb\",worse\n"});
   files.ask("z");
@@ -341,7 +341,7 @@ TEST_CASE("columns of places count characters", "[csv]") {
             .ends_with("0.csv:3:4: \"worse\" is not a number (column z)"));
 }
 
-TEST_CASE("rows of several files are found again", "[csv]") {
+TEST_CASE("rows of several files are found again", "[data]") {
   Files files({"a\n1\nx\n", "a\n\n2\ny\n"});
   const CsvTable table = files.ask("a").read();
   CHECK(table.bad_rows == std::vector<int64_t>{1, 3});
@@ -350,7 +350,7 @@ TEST_CASE("rows of several files are found again", "[csv]") {
   CHECK_THROWS_AS(files.source().bad_row(4), RunError);
 }
 
-TEST_CASE("hints name the key that helps", "[csv]") {
+TEST_CASE("hints name the key that helps", "[data]") {
   const auto hint = [](const std::string& value, const CsvDialect& dialect = {}) {
     Files files({"a\n\"" + value + "\"\n"});
     files.dialect = dialect;
@@ -362,7 +362,7 @@ TEST_CASE("hints name the key that helps", "[csv]") {
   CHECK(hint("x") == "correct the value, list it in `missing_values`, or set `on_bad_row: skip`");
 }
 
-TEST_CASE("a dialect with ambiguous characters is refused", "[csv]") {
+TEST_CASE("a dialect with ambiguous characters is refused", "[data]") {
   const auto refuses = [](const CsvDialect& dialect) {
     CHECK_THROWS_AS(check_dialect(dialect), RequestError);
   };
@@ -377,7 +377,7 @@ TEST_CASE("a dialect with ambiguous characters is refused", "[csv]") {
   check_dialect({.delimiter = ',', .decimal = ',', .thousands = ' '});
 }
 
-TEST_CASE("characters of numbers may be delimiters and quotes", "[csv]") {
+TEST_CASE("characters of numbers may be delimiters and quotes", "[data]") {
   Files files({"a,b\n'1,5',2\n1,2\n"});
   files.dialect.quote = '\'';
   files.dialect.decimal = ',';
@@ -387,7 +387,7 @@ TEST_CASE("characters of numbers may be delimiters and quotes", "[csv]") {
   CHECK(digits.ask("a").ask("b").read().columns[1].numbers == std::vector<double>{-3});
 }
 
-TEST_CASE("a pipe is refused without opening it", "[csv]") {
+TEST_CASE("a pipe is refused without opening it", "[data]") {
   const FreshDirectory folder;
   REQUIRE(::mkfifo((folder / "x.csv").c_str(), 0600) == 0);
   const CsvSource source({folder / "x.csv"}, {}, {});

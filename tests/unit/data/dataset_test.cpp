@@ -69,9 +69,7 @@ struct Folder : FreshDirectory {
   void write(const std::string& name, const std::string& content) const {
     write_text_atomically(*this / name, content);
   }
-  std::unique_ptr<Column> open(const plan::Column& of) const {
-    return Column::open(of, path());
-  }
+  std::unique_ptr<Column> open(const plan::Column& of) const { return Column::open(of, path()); }
   /// The message with which a column of these bytes is refused.
   std::string refusal(const std::string& content, Shape row_shape = {2, 2}) const {
     write("x.idx", content);
@@ -94,7 +92,7 @@ bool has(const std::string& text, const std::string& part) {
 
 const std::string kImages = idx({3, 2, 2}, bytes_from(0, 12));
 
-TEST_CASE("rows of an idx file come in any order", "[io]") {
+TEST_CASE("rows of an idx file come in any order", "[data]") {
   const Folder folder;
   folder.write("x.idx", kImages);
   const auto reader = folder.open(column("x.idx", {1, 2, 2}));
@@ -104,7 +102,7 @@ TEST_CASE("rows of an idx file come in any order", "[io]") {
   CHECK(read<int32_t>(*reader, {1}) == std::vector<int32_t>{4, 5, 6, 7});
 }
 
-TEST_CASE("a packed idx file reads as the plain one, whatever its name and members", "[io]") {
+TEST_CASE("a packed idx file reads as the plain one, whatever its name and members", "[data]") {
   const Folder folder;
   folder.write("x.idx", gzip(kImages));
   CHECK(read<int32_t>(*folder.open(column("x.idx", {4})), {2}) ==
@@ -113,7 +111,7 @@ TEST_CASE("a packed idx file reads as the plain one, whatever its name and membe
   CHECK(read<int32_t>(*folder.open(column("two", {4})), {0}) == std::vector<int32_t>{0, 1, 2, 3});
 }
 
-TEST_CASE("idx elements are big-endian", "[io]") {
+TEST_CASE("idx elements are big-endian", "[data]") {
   const Folder folder;
   folder.write("i", idx({1, 2}, std::string("\0\0\1\2\xff\xff\xff\xfe", 8), 0x0C));
   CHECK(read<int64_t>(*folder.open(column("i", {2})), {0}) == std::vector<int64_t>{258, -2});
@@ -121,7 +119,7 @@ TEST_CASE("idx elements are big-endian", "[io]") {
   CHECK(read<double>(*folder.open(column("f", {})), {0}) == std::vector<double>{1.5});
 }
 
-TEST_CASE("scale 1/255 is exactly x/255 in float32", "[io]") {
+TEST_CASE("scale 1/255 is exactly x/255 in float32", "[data]") {
   const Folder folder;
   folder.write("x", idx({1, 256}, bytes_from(0, 256)));
   plan::Column of = column("x", {256});
@@ -130,7 +128,7 @@ TEST_CASE("scale 1/255 is exactly x/255 in float32", "[io]") {
   for (size_t i = 0; i < 256; ++i) REQUIRE(values[i] == static_cast<float>(i) / 255.0f);
 }
 
-TEST_CASE("mean and std are one number or one a channel", "[io]") {
+TEST_CASE("mean and std are one number or one a channel", "[data]") {
   const Folder folder;
   folder.write("x", idx({1, 2, 2}, bytes_from(10, 4)));
   plan::Column of = column("x", {2, 2});
@@ -142,7 +140,7 @@ TEST_CASE("mean and std are one number or one a channel", "[io]") {
   CHECK(has(folder.refusal(of), "3 values of mean or std for 2 channels"));
 }
 
-TEST_CASE("conversion is the same with and without a table", "[io]") {
+TEST_CASE("conversion is the same with and without a table", "[data]") {
   const Folder folder;
   folder.write("x", idx({1, 256}, bytes_from(0, 256)));
   Array wide(DType::kFloat64, {1, 256});
@@ -164,7 +162,7 @@ TEST_CASE("conversion is the same with and without a table", "[io]") {
   }
 }
 
-TEST_CASE("who looks bytes up in their table gets what reading gives", "[io]") {
+TEST_CASE("who looks bytes up in their table gets what reading gives", "[data]") {
   const Folder folder;
   folder.write("x", idx({3, 2, 128}, bytes_from(0, 256) + bytes_from(7, 512)));
   plan::Column of = column("x", {2, 128});
@@ -191,7 +189,7 @@ TEST_CASE("who looks bytes up in their table gets what reading gives", "[io]") {
   CHECK_FALSE(folder.open(column("x", {2, 128}))->byte_rows(DType::kUInt8)->table.empty());
 }
 
-TEST_CASE("integers take whole numbers in their range only", "[io]") {
+TEST_CASE("integers take whole numbers in their range only", "[data]") {
   const Folder folder;
   Array array(DType::kFloat64, {4, 1});
   const std::vector<double> values = {7, 300, 2.5, std::nan("")};
@@ -210,7 +208,7 @@ TEST_CASE("integers take whole numbers in their range only", "[io]") {
   }
 }
 
-TEST_CASE("a finite number stays finite", "[io]") {
+TEST_CASE("a finite number stays finite", "[data]") {
   const Folder folder;
   Array array(DType::kFloat64, {4, 1});
   const std::vector<double> values = {3.4e38, INFINITY, -1e300, 70000};
@@ -223,7 +221,7 @@ TEST_CASE("a finite number stays finite", "[io]") {
                     Catch::Contains("contains -1e+300 (element 0), which is not a valid float32"));
 }
 
-TEST_CASE("a scale that takes bytes beyond float32 is no table", "[io]") {
+TEST_CASE("a scale that takes bytes beyond float32 is no table", "[data]") {
   const Folder folder;
   Array array(DType::kUInt8, {2, 1});
   array.as<uint8_t>()[0] = 1;
@@ -237,7 +235,7 @@ TEST_CASE("a scale that takes bytes beyond float32 is no table", "[io]") {
   CHECK_THROWS_AS(read<float>(*reader, {1}), RunError);
 }
 
-TEST_CASE("large integers pass unrounded", "[io]") {
+TEST_CASE("large integers pass unrounded", "[data]") {
   const Folder folder;
   Array array(DType::kInt64, {1, 2});
   array.as<int64_t>()[0] = (int64_t{1} << 53) + 1;
@@ -248,7 +246,7 @@ TEST_CASE("large integers pass unrounded", "[io]") {
   CHECK_THROWS_AS(read<int32_t>(*reader, {0}), RunError);
 }
 
-TEST_CASE("a part of the rows may be taken", "[io]") {
+TEST_CASE("a part of the rows may be taken", "[data]") {
   const Folder folder;
   folder.write("x", idx({5}, bytes_from(0, 5)));
   plan::Column of = column("x", {});
@@ -260,7 +258,7 @@ TEST_CASE("a part of the rows may be taken", "[io]") {
   CHECK(has(folder.refusal(of), "has 5 rows; the column selects rows 1..6"));
 }
 
-TEST_CASE("several parts of the rows follow one another", "[io]") {
+TEST_CASE("several parts of the rows follow one another", "[data]") {
   const Folder folder;
   folder.write("x", idx({6}, bytes_from(0, 6)));
   plan::Column of = column("x", {});
@@ -272,7 +270,7 @@ TEST_CASE("several parts of the rows follow one another", "[io]") {
   CHECK(has(folder.refusal(of), "has 6 rows; the column selects rows 5..7"));
 }
 
-TEST_CASE("a row's axes may be merged or split, not exchanged", "[io]") {
+TEST_CASE("a row's axes may be merged or split, not exchanged", "[data]") {
   const Folder folder;
   CHECK(folder.refusal(kImages, {4}) == "accepted");
   CHECK(folder.refusal(kImages, {2, 1, 2}) == "accepted");
@@ -282,7 +280,7 @@ TEST_CASE("a row's axes may be merged or split, not exchanged", "[io]") {
   CHECK(has(folder.refusal(channels_last, {3, 2, 2}), "has rows of [2, 2, 3]"));
 }
 
-TEST_CASE("damaged idx files are refused before anything is read", "[io]") {
+TEST_CASE("damaged idx files are refused before anything is read", "[data]") {
   const Folder folder;
   CHECK(has(folder.refusal(""), "job.yaml:4:12: "));
   CHECK(has(folder.refusal(""), "x.idx is empty"));
@@ -301,7 +299,7 @@ TEST_CASE("damaged idx files are refused before anything is read", "[io]") {
 }
 
 TEST_CASE("a gzip stream that unpacks to more than the memory is refused before it is unpacked",
-          "[io]") {
+          "[data]") {
   const Folder folder;
   folder.write("x.idx", gzip(idx({4294967295, 65535, 2}, "data")));
   fs::resize_file(folder / "x.idx", uintmax_t{1} << 40);  // sparse: as much may be packed in it
@@ -309,13 +307,13 @@ TEST_CASE("a gzip stream that unpacks to more than the memory is refused before 
              Catch::Contains("unpacks to 512 TiB; only "));
 }
 
-TEST_CASE("an idx file whose rows do not fit is refused before it is unpacked", "[io]") {
+TEST_CASE("an idx file whose rows do not fit is refused before it is unpacked", "[data]") {
   const Folder folder;
   const std::string packed = gzip(idx({2, 3, 3}, ""));  // and its data are missing
   CHECK(has(folder.refusal(packed), "has rows of [3, 3]; expected [2, 2]"));
 }
 
-TEST_CASE("damaged gzip streams are refused", "[io]") {
+TEST_CASE("damaged gzip streams are refused", "[data]") {
   const Folder folder;
   const std::string packed = gzip(kImages);
   CHECK(has(folder.refusal(packed.substr(0, packed.size() - 9)), "is truncated"));
@@ -330,7 +328,7 @@ TEST_CASE("damaged gzip streams are refused", "[io]") {
   CHECK(has(folder.refusal(gzip(idx({4294967295, 4096}, ""))), "is truncated: "));
 }
 
-TEST_CASE("columns of a dataset have one length", "[io]") {
+TEST_CASE("columns of a dataset have one length", "[data]") {
   const Folder folder;
   folder.write("a", idx({3, 2}, bytes_from(0, 6)));
   folder.write("b", idx({2}, bytes_from(0, 2)));
@@ -350,7 +348,7 @@ TEST_CASE("columns of a dataset have one length", "[io]") {
   CHECK(read<int32_t>(fits.column("y"), {1}) == std::vector<int32_t>{1});
 }
 
-TEST_CASE("a file that is not there is named with the job-file line", "[io]") {
+TEST_CASE("a file that is not there is named with the job-file line", "[data]") {
   const Folder folder;
   CHECK(folder.refusal(column("no.idx", {})) == "job.yaml:4:12: cannot read " +
                                                     (folder / "no.idx").string() +

@@ -25,7 +25,7 @@ const std::map<std::string, DecodeOptions> kForms = {
     {"gray16", {.channels = Channels::kGray, .bits = 16}},
 };
 
-TEST_CASE("every image has the samples of the goldens", "[image_decode]") {
+TEST_CASE("every image has the samples of the goldens", "[data]") {
   int compared = 0;
   Image image;
   for (const auto& [name, expected] : image_golden()) {
@@ -46,8 +46,7 @@ TEST_CASE("every image has the samples of the goldens", "[image_decode]") {
   CHECK(compared > 100);
 }
 
-TEST_CASE("a header has the stored channels and the size before or after turning",
-          "[image_decode]") {
+TEST_CASE("a header has the stored channels and the size before or after turning", "[data]") {
   const auto header = [](const std::string& name, bool turns) {
     return read_image_header(image_golden().at(name + ".file").bytes(),
                              {.apply_orientation = turns});
@@ -68,14 +67,14 @@ TEST_CASE("a header has the stored channels and the size before or after turning
   }
 }
 
-TEST_CASE("orientation is ignored on request", "[image_decode]") {
+TEST_CASE("orientation is ignored on request", "[data]") {
   Image plain, turned;
   decode_image(image_golden().at("exif1_jpeg.file").bytes(), {}, plain);
   decode_image(image_golden().at("exif6_jpeg.file").bytes(), {.apply_orientation = false}, turned);
   CHECK(samples_of(plain) == samples_of(turned));
 }
 
-TEST_CASE("transparent pixels are blended with the background", "[image_decode]") {
+TEST_CASE("transparent pixels are blended with the background", "[data]") {
   const std::array<uint8_t, 3> background = {10, 200, 77};
   for (const std::string name : {"rgba8_interlaced", "gray8_alpha", "palette8_alpha", "rgb8"}) {
     const auto file = image_golden().at(name + ".file").bytes();
@@ -100,7 +99,7 @@ TEST_CASE("transparent pixels are blended with the background", "[image_decode]"
   }
 }
 
-TEST_CASE("a gray background keeps 16 bits", "[image_decode]") {
+TEST_CASE("a gray background keeps 16 bits", "[data]") {
   Image image;
   decode_image(image_golden().at("rgba16.file").bytes(),
                {.bits = 16, .background = std::array<uint8_t, 3>{255, 255, 255}}, image);
@@ -116,7 +115,7 @@ TEST_CASE("a gray background keeps 16 bits", "[image_decode]") {
   }
 }
 
-TEST_CASE("a decoded image reuses the memory of the last", "[image_decode]") {
+TEST_CASE("a decoded image reuses the memory of the last", "[data]") {
   Image image;
   decode_image(image_golden().at("jpeg444.file").bytes(), {}, image);
   const std::byte* memory = image.data.data();
@@ -125,7 +124,7 @@ TEST_CASE("a decoded image reuses the memory of the last", "[image_decode]") {
   CHECK(image.data.data() == memory);
 }
 
-TEST_CASE("an encoded PNG decodes to the same samples", "[image_encode]") {
+TEST_CASE("an encoded PNG decodes to the same samples", "[data]") {
   for (const std::string name : {"gray8", "rgb8", "rgba8_interlaced", "gray16", "rgb16"})
     for (const Channels channels : {Channels::kGray, Channels::kRgb, Channels::kRgba})
       for (const int bits : {8, 16}) {

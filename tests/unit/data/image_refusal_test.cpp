@@ -93,7 +93,7 @@ std::string small_png(const std::string& idat, const std::string& before = {},
 
 const std::string kRows = "\0\x01\x02\0\x03\x04"s;
 
-TEST_CASE("unknown formats are refused", "[image_refusal]") {
+TEST_CASE("unknown formats are refused", "[data]") {
   CHECK(refusal("") == "the image is empty");
   for (const std::string_view file : {"GIF89a...."sv, "\x89PNG"sv, "\xff\xd8"sv, "BM"sv, "\0"sv}) {
     CHECK(refusal(file) == "unknown image format; expected PNG or JPEG");
@@ -101,7 +101,7 @@ TEST_CASE("unknown formats are refused", "[image_refusal]") {
   }
 }
 
-TEST_CASE("damaged PNGs are refused", "[image_refusal]") {
+TEST_CASE("damaged PNGs are refused", "[data]") {
   const std::string idat = chunk("IDAT", compressed(kRows));
   CHECK(samples_of(decode(small_png(idat), {.channels = Channels::kGray})) ==
         std::vector{1, 2, 3, 4});
@@ -127,7 +127,7 @@ TEST_CASE("damaged PNGs are refused", "[image_refusal]") {
   CHECK(refusal(small_png(chunk("CRIT", "x") + idat)).starts_with("damaged PNG: CRIT"));
 }
 
-TEST_CASE("damaged ancillary chunks and data after the end are ignored", "[image_refusal]") {
+TEST_CASE("damaged ancillary chunks and data after the end are ignored", "[data]") {
   const std::string idat = chunk("IDAT", compressed(kRows));
   std::string text = chunk("tEXt", "a\0b"s);
   text.back() ^= 1;
@@ -137,7 +137,7 @@ TEST_CASE("damaged ancillary chunks and data after the end are ignored", "[image
   CHECK(refusal(small_png(idat, {}, text + chunk("IEND", {}))) == "decoded");
 }
 
-TEST_CASE("every truncation of an image is refused", "[image_refusal]") {
+TEST_CASE("every truncation of an image is refused", "[data]") {
   for (const std::string name : {"rgb8", "palette2_alpha", "rgba8_interlaced", "exif6_png",
                                  "jpeg420", "jpeg422_progressive", "jpeg_cmyk", "exif5_jpeg"}) {
     INFO(name);
@@ -148,7 +148,7 @@ TEST_CASE("every truncation of an image is refused", "[image_refusal]") {
   }
 }
 
-TEST_CASE("images with too many pixels are refused by their header", "[image_refusal]") {
+TEST_CASE("images with too many pixels are refused by their header", "[data]") {
   CHECK(refusal(golden_file("rgb8"), {.max_pixels = 29}) ==
         "the image has 6 x 5 pixels; the limit is 29");
   CHECK(refusal(golden_file("rgb8"), {.max_pixels = 30}) == "decoded");
@@ -218,7 +218,7 @@ std::vector<JSAMPLE> decode_plainly(const std::string& file, J_COLOR_SPACE color
   return samples;
 }
 
-TEST_CASE("JPEGs of all samplings decode as with the library's defaults", "[image_decode]") {
+TEST_CASE("JPEGs of all samplings decode as with the library's defaults", "[data]") {
   for (const int across : {1, 2, 4})
     for (const int down : {1, 2, 4})
       for (const bool progressive : {false, true}) {
@@ -237,7 +237,7 @@ TEST_CASE("JPEGs of all samplings decode as with the library's defaults", "[imag
       }
 }
 
-TEST_CASE("a JPEG that stores RGB decodes without a conversion", "[image_decode]") {
+TEST_CASE("a JPEG that stores RGB decodes without a conversion", "[data]") {
   const std::string file = encode_jpeg(
       9, 8, JCS_RGB, [](jpeg_compress_struct& info) { jpeg_set_colorspace(&info, JCS_RGB); });
   const std::vector<JSAMPLE> expected = decode_plainly(file, JCS_RGB);
@@ -245,7 +245,7 @@ TEST_CASE("a JPEG that stores RGB decodes without a conversion", "[image_decode]
   for (size_t i = 0; i < expected.size(); ++i) CHECK(samples[i % 3 * 72 + i / 3] == expected[i]);
 }
 
-TEST_CASE("YCCK becomes RGB as inverted CMYK", "[image_decode]") {
+TEST_CASE("YCCK becomes RGB as inverted CMYK", "[data]") {
   const std::string file = encode_jpeg(
       20, 11, JCS_CMYK, [](jpeg_compress_struct& info) { jpeg_set_colorspace(&info, JCS_YCCK); });
   const std::vector<JSAMPLE> cmyk = decode_plainly(file, JCS_CMYK);
@@ -259,7 +259,7 @@ TEST_CASE("YCCK becomes RGB as inverted CMYK", "[image_decode]") {
     }
 }
 
-TEST_CASE("damaged and unsupported JPEGs are refused", "[image_refusal]") {
+TEST_CASE("damaged and unsupported JPEGs are refused", "[data]") {
   CHECK(refusal(encode_jpeg(16, 16, JCS_RGB, [](auto& info) { info.arith_code = TRUE; })) ==
         "JPEG with arithmetic coding is not supported");
   CHECK(refusal(encode_jpeg(16, 16, JCS_UNKNOWN, [](auto&) {})) ==
@@ -284,7 +284,7 @@ TEST_CASE("damaged and unsupported JPEGs are refused", "[image_refusal]") {
   CHECK(refusal(other).starts_with("damaged JPEG: "));
 }
 
-TEST_CASE("warnings that affect no sample are ignored", "[image_refusal]") {
+TEST_CASE("warnings that affect no sample are ignored", "[data]") {
   const std::string file = golden_file("jpeg420");
   std::string other = file;
   other.insert(other.find("\xff\xdb"sv), "junk");  // bytes before a marker
@@ -299,7 +299,7 @@ TEST_CASE("warnings that affect no sample are ignored", "[image_refusal]") {
   CHECK(samples_of(decode(file + "more")) == samples_of(decode(file)));
 }
 
-TEST_CASE("a JPEG with too many scans is refused", "[image_refusal]") {
+TEST_CASE("a JPEG with too many scans is refused", "[data]") {
   const std::string progressive = encode_jpeg(16, 16, JCS_RGB, [](jpeg_compress_struct& info) {
     static std::vector<jpeg_scan_info> scans(120);
     for (jpeg_scan_info& one : scans) one = {1, {0, 0, 0, 0}, 1, 63, 0, 0};
@@ -323,7 +323,7 @@ std::string with_exif(const std::string& exif) {
   return file.insert(2, "\xff\xe1" + big_endian(static_cast<uint32_t>(data.size() + 2), 2) + data);
 }
 
-TEST_CASE("damaged EXIF data leave the image as it is", "[image_refusal]") {
+TEST_CASE("damaged EXIF data leave the image as it is", "[data]") {
   const std::string valid = "MM\0*\0\0\0\x08\0\x01\x01\x12\0\x03\0\0\0\x01\0\x06\0\0"s;
   CHECK(decode(with_exif(valid)).height == 43);
   for (size_t size = 0; size + 2 < valid.size(); ++size)

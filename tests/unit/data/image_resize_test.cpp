@@ -95,7 +95,7 @@ std::vector<int> naive_resize(const Image& image, ImageSize size, Filter filter)
 
 constexpr Filter kFilters[] = {Filter::kBilinear, Filter::kBicubic, Filter::kNearest};
 
-TEST_CASE("resized images are equal to Pillow's", "[image_resize]") {
+TEST_CASE("resized images are equal to Pillow's", "[data]") {
   int compared = 0;
   for (const std::string source : {"smooth", "rough"})
     for (const auto& [name, filter] :
@@ -113,7 +113,7 @@ TEST_CASE("resized images are equal to Pillow's", "[image_resize]") {
   CHECK(compared == 16);
 }
 
-TEST_CASE("resized images are equal to the formulas", "[image_resize]") {
+TEST_CASE("resized images are equal to the formulas", "[data]") {
   Image out;
   for (const int bits : {8, 16})
     for (const Filter filter : kFilters)
@@ -135,7 +135,7 @@ TEST_CASE("resized images are equal to the formulas", "[image_resize]") {
       }
 }
 
-TEST_CASE("white stays white at any size", "[image_resize]") {
+TEST_CASE("white stays white at any size", "[data]") {
   Image white, out;
   for (const int bits : {8, 16}) {
     white.reshape(1, 45, 61, bits);
@@ -148,7 +148,7 @@ TEST_CASE("white stays white at any size", "[image_resize]") {
   }
 }
 
-TEST_CASE("a part is equal to that of the whole", "[image_resize]") {
+TEST_CASE("a part is equal to that of the whole", "[data]") {
   const Image image = noise(3, 70, 90, 8);
   const Box from{5, 11, 60, 75};
   Image cut, whole, expected, part;
@@ -171,7 +171,7 @@ Fit fit_of(FitMode mode, int64_t height, int64_t width) {
   return {.mode = mode, .size = {height, width}, .fill = 9};
 }
 
-TEST_CASE("fitted images are equal to Pillow's and torchvision's", "[image_fit]") {
+TEST_CASE("fitted images are equal to Pillow's and torchvision's", "[data]") {
   const Image image = image_of(image_golden().at("smooth"));
   Image out;
   for (const auto& [name, mode] : {std::pair{"crop.", FitMode::kCrop},
@@ -188,7 +188,7 @@ TEST_CASE("fitted images are equal to Pillow's and torchvision's", "[image_fit]"
     }
 }
 
-TEST_CASE("fitted sizes are exact integers", "[image_fit]") {
+TEST_CASE("fitted sizes are exact integers", "[data]") {
   CHECK(fitted_size({375, 500}, fit_of(FitMode::kShort, 224, 0)) == ImageSize{224, 298});
   CHECK(fitted_size({500, 375}, fit_of(FitMode::kShort, 224, 0)) == ImageSize{298, 224});
   CHECK(fitted_size({7, 7}, fit_of(FitMode::kShort, 3, 0)) == ImageSize{3, 3});
@@ -196,7 +196,7 @@ TEST_CASE("fitted sizes are exact integers", "[image_fit]") {
   CHECK(fitted_size({1, 1000}, fit_of(FitMode::kPad, 8, 8)) == ImageSize{8, 8});
 }
 
-TEST_CASE("the center of a crop is rounded to even", "[image_fit]") {
+TEST_CASE("the center of a crop is rounded to even", "[data]") {
   Image image, out;
   for (const auto& [width, left] : {std::pair{4, 0}, {5, 1}, {6, 2}, {7, 2}, {8, 2}, {9, 3}}) {
     image.reshape(1, 3, width, 8);
@@ -207,7 +207,7 @@ TEST_CASE("the center of a crop is rounded to even", "[image_fit]") {
   }
 }
 
-TEST_CASE("a thin image is padded with at least one row of its own", "[image_fit]") {
+TEST_CASE("a thin image is padded with at least one row of its own", "[data]") {
   Image out;
   fit_image(noise(1, 1, 300, 16), fit_of(FitMode::kPad, 4, 6), out);
   const std::vector<int> samples = samples_of(out);
@@ -216,7 +216,7 @@ TEST_CASE("a thin image is padded with at least one row of its own", "[image_fit
   CHECK(samples[6] != 9);
 }
 
-TEST_CASE("an image that would need too much memory is refused", "[image_fit]") {
+TEST_CASE("an image that would need too much memory is refused", "[data]") {
   const ImageSize line{1, 50'000'000}, column{50'000'000, 1};
   CHECK_THROWS_AS(fitted_size(line, fit_of(FitMode::kShort, 224, 0)), RunError);
   CHECK_THROWS_AS(fitted_size(column, fit_of(FitMode::kShort, 224, 0)), RunError);

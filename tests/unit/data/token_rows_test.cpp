@@ -58,7 +58,7 @@ struct TextFiles {
   }
 };
 
-TEST_CASE("ids are stored in the narrowest type", "[token_rows]") {
+TEST_CASE("ids are stored in the narrowest type", "[data]") {
   IdArray ids;
   Ids expected;
   for (const int32_t id : {0, 255, 256, 65535, 65536, std::numeric_limits<int32_t>::max()}) {
@@ -78,7 +78,7 @@ TEST_CASE("ids are stored in the narrowest type", "[token_rows]") {
   CHECK(ids.size() == 12);
 }
 
-TEST_CASE("rows are cut and padded on either side", "[token_rows]") {
+TEST_CASE("rows are cut and padded on either side", "[data]") {
   plan::TextFormat format = format_of(4);
   CHECK(only_row(format, "ab") == Ids{'a', 'b', 0, 0});
   CHECK(only_row(format, "abcdef") == Ids{'a', 'b', 'c', 'd'});
@@ -90,7 +90,7 @@ TEST_CASE("rows are cut and padded on either side", "[token_rows]") {
   CHECK(only_row(format, "abcdef") == Ids{'c', 'd', 'e', 'f'});
 }
 
-TEST_CASE("begin and end stay when a row is cut", "[token_rows]") {
+TEST_CASE("begin and end stay when a row is cut", "[data]") {
   plan::TextFormat format = format_of(4);
   format.begin = 1;
   format.end = 2;
@@ -106,7 +106,7 @@ TEST_CASE("begin and end stay when a row is cut", "[token_rows]") {
         "`length: 1` is too short for `begin` and `end`");
 }
 
-TEST_CASE("rows have their own lengths", "[token_rows]") {
+TEST_CASE("rows have their own lengths", "[data]") {
   plan::TextFormat format = format_of();
   format.end = 3;
   TokenRows rows(format);
@@ -118,7 +118,7 @@ TEST_CASE("rows have their own lengths", "[token_rows]") {
   CHECK(row_of(rows, 2, 2) == Ids{'a', 3});
 }
 
-TEST_CASE("rows that are too long can be refused", "[token_rows]") {
+TEST_CASE("rows that are too long can be refused", "[data]") {
   plan::TextFormat format = format_of(3);
   format.truncate = plan::TextFormat::Truncate::kError;
   format.begin = 0;
@@ -130,7 +130,7 @@ TEST_CASE("rows that are too long can be refused", "[token_rows]") {
   CHECK(rows.rows() == 2);
 }
 
-TEST_CASE("lines end with LF, and files form one sequence", "[token_rows]") {
+TEST_CASE("lines end with LF, and files form one sequence", "[data]") {
   const TextFiles files{
       "\xEF\xBB\xBF"
       "ab\r\n\n\r\r\nc\r",
@@ -150,7 +150,7 @@ TEST_CASE("lines end with LF, and files form one sequence", "[token_rows]") {
   CHECK(lines.place(5) == files.paths[3].string() + ":1");
 }
 
-TEST_CASE("texts without lines or ids are refused", "[token_rows]") {
+TEST_CASE("texts without lines or ids are refused", "[data]") {
   const TextFiles files{"", "\xEF\xBB\xBF"};
   const std::string names = files.paths[0].string() + ", " + files.paths[1].string();
   CHECK(failure_of([&] { TextLines(files.paths, *bytes_tokenizer(), format_of()); }) ==
@@ -159,7 +159,7 @@ TEST_CASE("texts without lines or ids are refused", "[token_rows]") {
         names + ": the text is empty");
 }
 
-TEST_CASE("lines that are not UTF-8 are bad rows with their places", "[token_rows]") {
+TEST_CASE("lines that are not UTF-8 are bad rows with their places", "[data]") {
   const TextFiles files{"ok\nn\u00e9\xFFx\n", "y\nab\xC3\n"};
   const TextLines lines(files.paths, *code_points_tokenizer(), format_of());
   REQUIRE(lines.bad_rows().size() == 2);
@@ -172,7 +172,7 @@ TEST_CASE("lines that are not UTF-8 are bad rows with their places", "[token_row
   CHECK(row_of(lines.rows(), 2, 1) == Ids{'y'});
 }
 
-TEST_CASE("characters are learned from some rows and refused in others", "[token_rows]") {
+TEST_CASE("characters are learned from some rows and refused in others", "[data]") {
   const TextFiles files{"b\u00e9\na😀\nab\n"};
   TextLines lines(files.paths, *code_points_tokenizer(), format_of());
   const std::u32string learned = lines.rows().characters_in(Ids{0, 2});
@@ -188,7 +188,7 @@ TEST_CASE("characters are learned from some rows and refused in others", "[token
   CHECK(row_of(lines.rows(), 2, 2) == Ids{0, 1});
 }
 
-TEST_CASE("categories that are not characters are refused", "[token_rows]") {
+TEST_CASE("categories that are not characters are refused", "[data]") {
   CHECK(failure_of([] { characters_of(std::vector<std::string>{"ab"}); }) ==
         "`ab` is not one character");
   CHECK(failure_of([] { characters_of(std::vector<std::string>{""}); }) ==
@@ -203,7 +203,7 @@ Ids ids_of(const TokenStream& stream) {
   return ids;
 }
 
-TEST_CASE("files form one stream with begin and end around each", "[token_rows]") {
+TEST_CASE("files form one stream with begin and end around each", "[data]") {
   const TextFiles files{"ab\r\n",
                         "\xEF\xBB\xBF"
                         "c"};
@@ -221,7 +221,7 @@ TEST_CASE("files form one stream with begin and end around each", "[token_rows]"
         }).find("expected an id from 0 to 2147483647, found -1") != std::string::npos);
 }
 
-TEST_CASE("a stream learns characters, but not from begin and end", "[token_rows]") {
+TEST_CASE("a stream learns characters, but not from begin and end", "[data]") {
   const TextFiles files{"b\u20ac", "ab"};
   plan::TextFormat format;
   format.end = 5;
@@ -240,13 +240,13 @@ TEST_CASE("a stream learns characters, but not from begin and end", "[token_rows
   CHECK(stream.ids().element_bytes() == 1);
 }
 
-TEST_CASE("a stream that is not UTF-8 fails with line and column", "[token_rows]") {
+TEST_CASE("a stream that is not UTF-8 fails with line and column", "[data]") {
   const TextFiles files{"a\n\u00e9\u00e9\xFF"};
   CHECK(failure_of([&] { TokenStream(files.paths, *code_points_tokenizer(), {}); }) ==
         files.paths[0].string() + ":2:3: invalid UTF-8: byte 0xff");
 }
 
-TEST_CASE("text files may be packed", "[token_rows]") {
+TEST_CASE("text files may be packed", "[data]") {
   const std::string text(100000, 'x');
   std::string packed(ZSTD_compressBound(text.size()), '\0');
   packed.resize(ZSTD_compress(packed.data(), packed.size(), text.data(), text.size(), 3));

@@ -4,10 +4,10 @@
 
 #include <catch2/catch.hpp>
 
+#include "runtime/data/files/unpack.h"
 #include "runtime/data/text/byte_pairs.h"
 #include "runtime/data/text/tokenizer.h"
 #include "runtime/data/text/utf8.h"
-#include "runtime/data/unpack.h"
 #include "runtime/plan/json/json.h"
 #include "tests/support/source_files.h"
 
@@ -38,7 +38,7 @@ void check_ids(const Tokenizer& tokenizer, const char* name, bool decodes = true
   }
 }
 
-TEST_CASE("vocab.json and merges.txt give the ids of the reference", "[tokenizer]") {
+TEST_CASE("vocab.json and merges.txt give the ids of the reference", "[data]") {
   const NamedText vocab = golden_file("vocab.json"), merges = golden_file("merges.txt");
   const auto plain = byte_pair_tokenizer(vocab, merges, {});
   check_ids(*plain, "plain");
@@ -47,16 +47,16 @@ TEST_CASE("vocab.json and merges.txt give the ids of the reference", "[tokenizer
   check_ids(*byte_pair_tokenizer(vocab, merges, special), "special");
 }
 
-TEST_CASE("tokenizer.json gives the ids of the reference", "[tokenizer]") {
+TEST_CASE("tokenizer.json gives the ids of the reference", "[data]") {
   for (const char* const name : {"cl100k", "whole", "twice"})
     check_ids(*json_tokenizer(golden_file(name)), name);
 }
 
-TEST_CASE("NFC precedes the cut, but not tokens that are found before it", "[tokenizer]") {
+TEST_CASE("NFC precedes the cut, but not tokens that are found before it", "[data]") {
   check_ids(*json_tokenizer(golden_file("nfc")), "nfc", false);
 }
 
-TEST_CASE("texts are normalized to NFC as Python normalizes them", "[utf8]") {
+TEST_CASE("texts are normalized to NFC as Python normalizes them", "[data]") {
   for (size_t i = 0; i < golden_ids()["texts"].size(); ++i) {
     INFO(i);
     CHECK(nfc(golden_ids()["texts"][i].get<std::string>()) ==
@@ -99,7 +99,7 @@ void check_pattern(Pattern pattern, const char* name) {
   CHECK(wrong == 0);
 }
 
-TEST_CASE("the patterns cut around every code point as the reference does", "[tokenizer]") {
+TEST_CASE("the patterns cut around every code point as the reference does", "[data]") {
   check_pattern(Pattern::kGpt2, "gpt2");
   check_pattern(Pattern::kCl100k, "cl100k");
 }

@@ -49,7 +49,7 @@ plan::Replacement replacement(plan::Replacement::Kind kind, std::string category
   return {.kind = kind, .number = 0, .category = std::move(category)};
 }
 
-TEST_CASE("bytes are their own ids", "[tokenizer]") {
+TEST_CASE("bytes are their own ids", "[data]") {
   const auto tokenizer = bytes_tokenizer();
   CHECK(encoded(*tokenizer, std::string_view("a\xFF\0", 3)) == Ids{97, 255, 0});
   CHECK(tokenizer->size() == 256);
@@ -57,14 +57,14 @@ TEST_CASE("bytes are their own ids", "[tokenizer]") {
   CHECK(encoded(*tokenizer, std::string(40000, 'x')) == Ids(40000, 'x'));
 }
 
-TEST_CASE("code points are ids until characters are learned", "[tokenizer]") {
+TEST_CASE("code points are ids until characters are learned", "[data]") {
   const auto tokenizer = code_points_tokenizer();
   CHECK(encoded(*tokenizer, "aé😀") == Ids{97, 0xE9, 0x1F600});
   CHECK(tokenizer->decode(Ids{97, 0x1F600, 0xD800, 0x110000}) == "a😀\uFFFD\uFFFD");
   CHECK(problem_of(*tokenizer, "ab\xC3") == "2: invalid UTF-8: byte 0xc3");
 }
 
-TEST_CASE("characters have the ids of their positions", "[tokenizer]") {
+TEST_CASE("characters have the ids of their positions", "[data]") {
   const auto tokenizer = characters_tokenizer({U"cé😀", kNoUnknown});
   CHECK(encoded(*tokenizer, "😀éc") == Ids{2, 1, 0});
   CHECK(tokenizer->size() == 3);
@@ -73,7 +73,7 @@ TEST_CASE("characters have the ids of their positions", "[tokenizer]") {
   CHECK(tokenizer->decode(Ids{0, 2, 3}) == "c😀\uFFFD");
 }
 
-TEST_CASE("unknown characters get an id of their own or that of a character", "[tokenizer]") {
+TEST_CASE("unknown characters get an id of their own or that of a character", "[data]") {
   using enum plan::Replacement::Kind;
   const auto extra = characters_tokenizer({U"ab", replacement(kExtra)});
   CHECK(encoded(*extra, "ax😀b") == Ids{0, 2, 2, 1});
@@ -89,7 +89,7 @@ TEST_CASE("unknown characters get an id of their own or that of a character", "[
         "the list of characters has `a` (U+0061) twice");
 }
 
-TEST_CASE("special tokens are the earliest, then the longest", "[tokenizer]") {
+TEST_CASE("special tokens are the earliest, then the longest", "[data]") {
   const SpecialTokens tokens({{"<a>", 1}, {"<a>b", 2}, {"b<", 3}, {"", 9}, {"é", 4}});
   std::string found;
   tokens.split(
@@ -156,7 +156,7 @@ BytePairs random_pairs(std::mt19937& random) {
   return parts;
 }
 
-TEST_CASE("short and long pieces are merged like a naive loop merges them", "[tokenizer]") {
+TEST_CASE("short and long pieces are merged like a naive loop merges them", "[data]") {
   std::mt19937 random(3);
   for (int round = 0; round < 1500; ++round) {
     const BytePairs parts = random_pairs(random);
@@ -172,7 +172,7 @@ TEST_CASE("short and long pieces are merged like a naive loop merges them", "[to
   }
 }
 
-TEST_CASE("GPT-2's alphabet is a permutation of the bytes", "[tokenizer]") {
+TEST_CASE("GPT-2's alphabet is a permutation of the bytes", "[data]") {
   for (int byte = 0; byte < 256; ++byte)
     CHECK(bytes_of_symbol(symbol_of_byte(static_cast<unsigned char>(byte))) ==
           std::string(1, static_cast<char>(byte)));
@@ -194,7 +194,7 @@ std::string refused_merges(const std::string& merges) {
   return thrown_by([&] { with_merges(merges); });
 }
 
-TEST_CASE("merges.txt has a version, empty lines and lines of two symbols", "[tokenizer]") {
+TEST_CASE("merges.txt has a version, empty lines and lines of two symbols", "[data]") {
   const auto tokenizer = with_merges("#version: 0.2\n\na b\r\n");
   CHECK(encoded(*tokenizer, "ab ab") == Ids{2, 5, 2});
   CHECK(tokenizer->size() == 8);
@@ -207,12 +207,12 @@ TEST_CASE("merges.txt has a version, empty lines and lines of two symbols", "[to
   CHECK(refused_merges("a \xFF") == "m.txt is not UTF-8 at byte 2");
 }
 
-TEST_CASE("merges that do not fit the vocabulary are refused", "[tokenizer]") {
+TEST_CASE("merges that do not fit the vocabulary are refused", "[data]") {
   CHECK(refused_merges("#version\na b\nb a") == "m.txt:3: `ba` is not in v.json");
   CHECK(refused_merges("a c") == "m.txt:1: `c` is not in v.json");
 }
 
-TEST_CASE("bytes that the vocabulary lacks are problems of the text", "[tokenizer]") {
+TEST_CASE("bytes that the vocabulary lacks are problems of the text", "[data]") {
   const auto tokenizer = with_merges("a b", {"<s>"});
   CHECK(encoded(*tokenizer, "a<s>b") == Ids{0, 7, 1});
   CHECK(problem_of(*tokenizer, "ab<s>aab\n") ==
@@ -230,7 +230,7 @@ std::string refused_vocab(const std::string& text) {
   return thrown_by([&] { parse_vocabulary({"v.json", text}); });
 }
 
-TEST_CASE("damaged vocabularies are refused", "[tokenizer]") {
+TEST_CASE("damaged vocabularies are refused", "[data]") {
   CHECK(refused_vocab("[]") == "v.json: expected an object of ids");
   CHECK(refused_vocab("{") == "v.json:1:2: invalid JSON: unexpected end of file");
   CHECK(refused_vocab(R"({"a": -1})") ==
@@ -259,7 +259,7 @@ std::string refused_file(const std::string& model, const std::string& more) {
   return thrown_by([&] { json_tokenizer({"t.json", tokenizer_file(model, more)}); });
 }
 
-TEST_CASE("tokenizer.json reads merges as texts and pairs", "[tokenizer]") {
+TEST_CASE("tokenizer.json reads merges as texts and pairs", "[data]") {
   for (const char* const merges : {R"(, "merges": ["a b"])", R"(, "merges": [["a", "b"]])"}) {
     const auto tokenizer = json_tokenizer({"t.json", tokenizer_file(merges, kByteLevel)});
     CHECK(encoded(*tokenizer, "aab") == Ids{0, 2});
@@ -272,7 +272,7 @@ TEST_CASE("tokenizer.json reads merges as texts and pairs", "[tokenizer]") {
         "t.json: post_processor and decoder are ignored; only `begin` and `end` add ids");
 }
 
-TEST_CASE("parts of tokenizer.json that are not supported are named", "[tokenizer]") {
+TEST_CASE("parts of tokenizer.json that are not supported are named", "[data]") {
   const std::string merges = R"(, "merges": [])";
   const auto part = [&](const std::string& more) { return refused_file(merges, more); };
   CHECK(part("") == "t.json: pre_tokenizer.type: expected \"ByteLevel\", found null");
@@ -316,7 +316,7 @@ TEST_CASE("parts of tokenizer.json that are not supported are named", "[tokenize
         }) == "t.json: the file: expected an object, found array");
 }
 
-TEST_CASE("added tokens of tokenizer.json are checked", "[tokenizer]") {
+TEST_CASE("added tokens of tokenizer.json are checked", "[data]") {
   const auto added = [](const std::string& token) {
     return tokenizer_file(R"(, "merges": [])", kByteLevel + R"(, "added_tokens": [)" + token + "]");
   };
@@ -339,7 +339,7 @@ TEST_CASE("added tokens of tokenizer.json are checked", "[tokenizer]") {
         "t.json: added_tokens[0].id: `b` has the id 4, but 1 in model.vocab");
 }
 
-TEST_CASE("a long piece without a pattern takes little time", "[tokenizer]") {
+TEST_CASE("a long piece without a pattern takes little time", "[data]") {
   const std::string file = tokenizer_file(
       R"(, "merges": ["a b"])",
       R"(, "pre_tokenizer": {"type": "ByteLevel", "add_prefix_space": false, "use_regex": false})");
@@ -348,7 +348,7 @@ TEST_CASE("a long piece without a pattern takes little time", "[tokenizer]") {
   CHECK(encoded(*json_tokenizer({"t.json", file}), text) == Ids(500000, 2));
 }
 
-TEST_CASE("several threads use one tokenizer", "[tokenizer]") {
+TEST_CASE("several threads use one tokenizer", "[data]") {
   const auto tokenizer = with_merges("a b");
   std::string text;
   for (int i = 0; i < 5000; ++i) text += i % 3 == 0 ? "ab " : "aab ";
@@ -360,7 +360,7 @@ TEST_CASE("several threads use one tokenizer", "[tokenizer]") {
   for (const Ids& ids : results) CHECK(ids == expected);
 }
 
-TEST_CASE("tokenizers open the files of a job", "[tokenizer]") {
+TEST_CASE("tokenizers open the files of a job", "[data]") {
   const FreshDirectory directory;
   write_text_atomically(directory / "v.json", kVocab.text);
   write_text_atomically(directory / "m.txt", "a b\n");

@@ -33,7 +33,7 @@ size_t naive_length(std::string_view text) {
   return 0;
 }
 
-TEST_CASE("invalid UTF-8 is found at its first byte", "[utf8]") {
+TEST_CASE("invalid UTF-8 is found at its first byte", "[data]") {
   const std::string bytes = {'a',    '\x7F', '\x80', '\xA0', '\xBF', '\xC1', '\xC2', '\xE0',
                              '\xED', '\xEF', '\xF0', '\xF4', '\xF5', '\x90', '\x8F', '\x00'};
   size_t wrong = 0;
@@ -48,7 +48,7 @@ TEST_CASE("invalid UTF-8 is found at its first byte", "[utf8]") {
   CHECK(wrong == 0);
 }
 
-TEST_CASE("code points survive the way to UTF-8 and back", "[utf8]") {
+TEST_CASE("code points survive the way to UTF-8 and back", "[data]") {
   std::string text;
   std::u32string codes;
   for (char32_t code = 0; code < 0x110000; code += 37) {
@@ -62,12 +62,12 @@ TEST_CASE("code points survive the way to UTF-8 and back", "[utf8]") {
   CHECK(shown_code_point(0xE9) == "`é` (U+00E9)");
 }
 
-TEST_CASE("a byte order mark is removed once", "[utf8]") {
+TEST_CASE("a byte order mark is removed once", "[data]") {
   CHECK(without_byte_order_mark("\xEF\xBB\xBF\xEF\xBB\xBFx") == "\xEF\xBB\xBFx");
   CHECK(without_byte_order_mark("x") == "x");
 }
 
-TEST_CASE("NFC composes, orders marks and keeps exclusions", "[utf8]") {
+TEST_CASE("NFC composes, orders marks and keeps exclusions", "[data]") {
   CHECK(nfc("") == "");
   CHECK(nfc("abc e\u0301 x") == "abc \u00e9 x");
   CHECK(nfc("q\u0307\u0323") == "q\u0323\u0307");
@@ -76,7 +76,7 @@ TEST_CASE("NFC composes, orders marks and keeps exclusions", "[utf8]") {
   CHECK(nfc("\u0344") == "\u0308\u0301");
 }
 
-TEST_CASE("NFC takes linear time for long runs of marks", "[utf8]") {
+TEST_CASE("NFC takes linear time for long runs of marks", "[data]") {
   std::string text = "a";
   for (int i = 0; i < 200000; ++i) text += i % 2 == 0 ? "\u0301" : "\u0323";
   const auto begin = std::chrono::steady_clock::now();

@@ -364,8 +364,8 @@ TEST_CASE("inputs come from columns, arrays, generators or the command line", "[
   const plan::Column& column = job.datasets[0].columns[0];
   CHECK(column.row_shape == Shape{3});
   CHECK(column.rows == std::vector<std::pair<int64_t, int64_t>>{{10, 20}});
-  CHECK(column.mean == std::vector<double>{1, 2, 3});
-  CHECK(column.std == std::vector<double>{2});
+  CHECK(column.mean.values == std::vector<double>{1, 2, 3});
+  CHECK(column.std.values == std::vector<double>{2});
 }
 
 TEST_CASE("the guide has every key of an entry and every layer with variables", "[job]") {

@@ -162,7 +162,7 @@ TEST_CASE("what is cut along rows, scaled, or told of a scope is fit for it", "[
              j.hooks[0].tensor = id_named(j, "net/pool.argmax");
              j.hooks[0].factor = 2;
            }},
-          {"only npz takes an array name", [](Job& j) { j.datasets[0].columns[0].array = "x"; }},
+          {"format idx: unexpected `array`", [](Job& j) { j.datasets[0].columns[0].array = "x"; }},
       },
       true);
 }

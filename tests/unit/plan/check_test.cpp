@@ -121,19 +121,20 @@ TEST_CASE("inputs from datasets have columns that fit", "[plan]") {
   check_corruptions({
       {"unknown column `digits.image`",
        [](Job& j) {
-         j.inputs[0].source = FromDataset{"digits", "image"};
+         j.inputs[0].source = FromDataset{"digits", "", "image"};
        }},
       {"rows of `images` are [1, 6, 7]", [](Job& j) { j.datasets[0].columns[0].row_shape[2] = 7; }},
-      {"format `csv`", [](Job& j) { j.datasets[0].columns[0].format = "csv"; }},
-      {"missing path", [](Job& j) { j.datasets[0].columns[0].path = ""; }},
-      {"scale is inf", [](Job& j) { j.datasets[0].columns[0].scale = INFINITY; }},
-      {"`mean` is nan", [](Job& j) { j.datasets[0].columns[0].mean = {kNaN}; }},
+      {"format csv: missing `csv`",
+       [](Job& j) { j.datasets[0].columns[0].source = SourceKind::kCsv; }},
+      {"missing path", [](Job& j) { j.datasets[0].columns[0].files = {}; }},
+      {"`scale` is inf", [](Job& j) { j.datasets[0].columns[0].scale = INFINITY; }},
+      {"`mean` is nan", [](Job& j) { j.datasets[0].columns[0].mean.values = {kNaN}; }},
       {"invalid row shape [1, 0, 6]", [](Job& j) { j.datasets[0].columns[0].row_shape[1] = 0; }},
       {"invalid row shape [1, 1, 1, 1, 1, 1, 1, 1]",
        [](Job& j) { j.datasets[0].columns[0].row_shape = Shape(Integers(kMaxRank, 1)); }},
       {"3 values of `std`",
        [](Job& j) {
-         j.datasets[0].columns[0].std = {1, 2, 3};
+         j.datasets[0].columns[0].std.values = {1, 2, 3};
        }},
       {"rows -1..5",
        [](Job& j) {
@@ -148,7 +149,7 @@ TEST_CASE("inputs from datasets have columns that fit", "[plan]") {
          j.tensors.push_back(tensor_named(j, "labels"));
          j.tensors.back().name = "more";
          j.tensors.back().shape = {5};
-         j.inputs.push_back({more, FromDataset{"digits", "labels"}, "", ""});
+         j.inputs.push_back({more, FromDataset{"digits", "", "labels"}, "", ""});
        }},
       {"shape is []; expected a batch axis",
        [](Job& j) {
@@ -156,13 +157,13 @@ TEST_CASE("inputs from datasets have columns that fit", "[plan]") {
          j.tensors.push_back(j[j.optimizer->loss]);
          j.tensors.back().name = "one";
          j.tensors.back().role = Role::kInput;
-         j.inputs.push_back({one, FromDataset{"digits", "labels"}, "", ""});
+         j.inputs.push_back({one, FromDataset{"digits", "", "labels"}, "", ""});
        }},
       {"3 values of `mean`",
        [](Job& j) {
-         j.datasets[0].columns[0].mean = {1, 2, 3};
+         j.datasets[0].columns[0].mean.values = {1, 2, 3};
        }},
-      {"`std` is 0", [](Job& j) { j.datasets[0].columns[0].std = {0}; }},
+      {"`std` is 0", [](Job& j) { j.datasets[0].columns[0].std.values = {0}; }},
       {"rows 5..5",
        [](Job& j) {
          j.datasets[0].columns[0].rows = {{5, 5}};

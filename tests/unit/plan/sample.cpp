@@ -180,8 +180,8 @@ std::vector<Attributes::Entry> with(std::vector<Attributes::Entry> entries,
 
 Forward add_forward(JobBuilder& b) {
   Forward f;
-  f.images = b.input("images", DType::kFloat32, {4, 1, 6, 6}, FromDataset{"digits", "images"});
-  f.labels = b.input("labels", DType::kInt32, {4}, FromDataset{"digits", "labels"});
+  f.images = b.input("images", DType::kFloat32, {4, 1, 6, 6}, FromDataset{"digits", "", "images"});
+  f.labels = b.input("labels", DType::kInt32, {4}, FromDataset{"digits", "", "labels"});
   b.job.inputs.back().range = {0, 9};
   f.weight = b.variable("net/conv/weight", {2, 1, 3, 3}, initializers::TruncatedNormal{0, 0.1});
   f.bias = b.variable("net/conv/bias", {2});
@@ -260,23 +260,34 @@ Hook mean_hook(const std::string& name, TensorId tensor, const std::string& key)
   return hook;
 }
 
+Dataset digits() {
+  Column images;
+  images.name = "images";
+  images.source = SourceKind::kIdx;
+  images.files = {"d/images.gz"};
+  images.row_shape = {1, 6, 6};
+  images.scale = 1.0 / 255;
+  images.mean.values = {0.5};
+  images.std.values = {0.25};
+  images.rows = {{0, 50}, {60, 70}};
+  images.where = "job.yaml:11:5";
+  Column labels;
+  labels.name = "labels";
+  labels.source = SourceKind::kNpz;
+  labels.files = {"d/lab\"els.npz"};
+  labels.array = "arr_0";
+  labels.where = "job.yaml:12:5";
+  Dataset made;
+  made.name = "digits";
+  made.columns = {images, labels};
+  made.where = "job.yaml:10:3";
+  return made;
+}
+
 Job train_job() {
   JobBuilder b("train", true);
   b.job.seed = UINT64_MAX;
-  b.job.datasets = {
-      {"digits",
-       {{"images",
-         "idx",
-         "d/images.gz",
-         {},
-         {1, 6, 6},
-         1.0 / 255,
-         {0.5},
-         {0.25},
-         {{0, 50}, {60, 70}},
-         "job.yaml:11:5"},
-        {"labels", "npz", "d/lab\"els.npz", "arr_0", {}, 1, {}, {}, {}, "job.yaml:12:5"}},
-       "job.yaml:10:3"}};
+  b.job.datasets = {digits()};
   const Forward f = add_forward(b);
   const TensorId inner =
       b.one("convolution", "net/conv/bias_add", {f.images, f.weight}, kConvolution,

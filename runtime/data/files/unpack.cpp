@@ -1,5 +1,5 @@
 // Reads plain, gzip and zstd files through a map of the packed bytes.
-#include "runtime/data/unpack.h"
+#include "runtime/data/files/unpack.h"
 
 #include <fmt/format.h>
 #include <zstd.h>
