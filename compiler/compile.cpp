@@ -207,6 +207,7 @@ CompileResult compile_text(const CompileRequest& request, std::string text, cons
     yaml::Node as_given = request.writing ? tree : yaml::Node{};
     job::File file = job::read_file(reader, tree);
     compile_jobs(request, reader, file, result);
+    if (!diags.has_errors()) result.datasets = job::all_datasets(file);
     if (request.writing && !diags.has_errors())
       result.job_file = written(sources, source, std::move(as_given), *request.writing);
   }

@@ -38,6 +38,8 @@ struct CompileResult {
   std::vector<OrderedJson> objects = {};
   size_t errors = 0;
   std::optional<plan::Plan> plan;                            // absent after errors
+  // All datasets of the file with all columns, also those that no job reads. Empty after errors.
+  std::vector<plan::Dataset> datasets;
   std::map<std::string, std::vector<WrittenEntry>> entries;  // for each job of the plan
   std::string dump;
   // A job file with the same plan, without includes. Empty after errors.

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # What takes too long for every change: the CUDA module for every architecture and its machine code,
 # each file by itself, twenty epochs of both networks with three seeds, all tests under sanitizers, failing
-# system calls, power cuts at every change of a file, 300 killed runs, two million steps, tolerances over 200 settings, ranks on two
+# system calls, power cuts at every change of a file, 600 killed runs, two million steps, tolerances over 200 settings, ranks on two
 # machines and ranks that are lost, longer fuzzing, and mutation tests.
 # More than two hours on 2 cores, and more hours for the mutation tests.
 # Usage: tests/long.sh [SECONDS OF EACH FUZZER]
@@ -38,6 +38,7 @@ FLOW_BIN=$PWD/build/release/stand_in FLOW_DEVICE=gpu /usr/bin/python3 tests/e2e/
 FLOW_POWER_LOSSES=1 "$bin/flow_tests" "*stopped at any change*"
 FLOW_BIN=$bin FLOW_FAULTS=1000 /usr/bin/python3 tests/e2e/faults_test.py Faults
 FLOW_BIN=$bin FLOW_KILLS=300 /usr/bin/python3 tests/e2e/faults_test.py Kills
+FLOW_BIN=$bin FLOW_DATA_KILLS=50 /usr/bin/python3 tests/e2e/data_resume_test.py
 FLOW_BIN=$bin FLOW_WIDE_CASES=1 /usr/bin/python3 tests/e2e/onnx_test.py
 FLOW_BIN=$bin /usr/bin/python3 tests/e2e/long_steps.py
 FLOW_BIN=$bin FLOW_DAMAGES=300 /usr/bin/python3 tests/e2e/first_test.py Damage

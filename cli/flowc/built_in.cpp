@@ -135,7 +135,11 @@ std::string first_run(const fs::path& path, const std::string& text) {
 
 constexpr std::string_view kSchema = "job.schema.json";
 
+fs::path schema_beside(const fs::path& path) { return path.parent_path() / kSchema; }
+
 void write_template(const fs::path& path, const std::string& text) {
+  if (const fs::path schema = schema_beside(path); !fs::exists(schema))
+    write_text_atomically(schema, job_schema());
   write_text_atomically(path, fmt::format("# yaml-language-server: $schema={}\n{}", kSchema, text));
 }
 
@@ -226,7 +230,16 @@ std::string completions_of(const CompletionRequest& request) {
   return text;
 }
 
+void write_first_job_file(const fs::path& path, const std::string& text, const std::string& with) {
+  write_template(path, text);
+  print_to_stderr(fmt::format(
+      "{}: written{}; next: {}, then {}; editors complete it with {}\n", escaped(path.string()),
+      with, escaped(command_line(std::vector<std::string>{"flowc", "check", path.string()})),
+      escaped(first_run(path, text)), escaped(schema_beside(path).string())));
+}
+
 int init_job_file(const FlowcOptions& options) {
+  if (!options.from.empty()) return init_from_data(options);
   if (options.start.empty()) return list_templates();
   const Template& start = find_template(options.start);
   const fs::path path = options.output.empty() ? options.start + ".yaml" : options.output;
@@ -236,8 +249,6 @@ int init_job_file(const FlowcOptions& options) {
       throw RequestError(
           fmt::format("{} includes a file of that name: {}.yaml", options.start, one->name),
           "choose another name with -o");
-  const fs::path schema = path.parent_path() / kSchema;
-  if (!fs::exists(schema)) write_text_atomically(schema, job_schema());
   std::string all(start.text), with;
   for (const Template* one : included_by(start)) {
     const fs::path beside = path.parent_path() / fmt::format("{}.yaml", one->name);
@@ -247,12 +258,7 @@ int init_job_file(const FlowcOptions& options) {
     }
     all += one->text;
   }
-  const std::string text = text_for(start, path);
-  write_template(path, text);
-  print_to_stderr(fmt::format(
-      "{}: written{}; next: {}, then {}; editors complete it with {}\n", escaped(path.string()),
-      with, escaped(command_line(std::vector<std::string>{"flowc", "check", path.string()})),
-      escaped(first_run(path, text)), escaped(schema.string())));
+  write_first_job_file(path, text_for(start, path), with);
   print_missing_folders(all, path);
   return kDone;
 }

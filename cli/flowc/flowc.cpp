@@ -227,9 +227,20 @@ constexpr Subcommand kSubcommands[] = {
      "model, all of them are listed.\n"
      "\nExit status: 0 success; 2 the model is damaged or cannot be a job; 3 it cannot be read.\n"
      "\nExample:\n  flowc import resnet18.onnx -o resnet18.yaml"},
+    {"data", "Read datasets, and list what they contain and which rows are bad", summarize_data,
+     declare_data,
+     "Reads all files of the datasets. By default, prints a line for each column: missing values, "
+     "the range of numbers before `scale`, the number of rows of each category, and the sizes of "
+     "images. With -o, also writes the first rows of columns of images and texts as "
+     "DIR/DATASET/COLUMN/000000.png or .txt.\n"
+     "\nExit status: 0 all rows are good; 1 there are bad rows; 2 invalid request or job file; 3 "
+     "data cannot be read.\n"
+     "\nExamples:\n  flowc data pets.yaml\n  flowc data pets.yaml pets -o samples --job train"},
     {"init", "Write a commented job file to start from", init_job_file, declare_init,
      "flowc init also writes job.schema.json next to the file; editors use it for completion.\n"
-     "\nExamples:\n  flowc init\n  flowc init lenet"},
+     "With --from, it examines the data and writes jobs that train, evaluate and predict.\n"
+     "\nExamples:\n  flowc init\n  flowc init lenet\n  flowc init --from houses.csv --target "
+     "price\n  flowc init --from pets"},
     {"config", "Print the job file with includes and variables resolved", config, declare_config,
      "The output is a job file with the same plan, without comments. Its paths stay relative "
      "to the directory of FILE.\n"
@@ -258,7 +269,9 @@ void declare(CLI::App& app, FlowcOptions& options) {
   app.footer(
       "Exit status:\n"
       "  0   success\n"
-      "  1   the plans differ (flowc diff), or names do not match (flowc names)\n"
+      "  1   the plans differ (flowc diff), names do not match (flowc names), or rows are bad "
+      "(flowc "
+      "data)\n"
       "  2   invalid request or job file, or no such file\n"
       "  3   a file cannot be read or written\n"
       "  70  bug in flowc\n"

@@ -50,6 +50,10 @@ struct FlowcOptions {
   std::string checkpoint;               // for `export`
   std::vector<std::string> load, only;  // for `export`
   std::vector<std::string> dimensions;  // for `import`
+  std::string dataset;                  // for `data`
+  int64_t samples = 16;                 // for `data`
+  uint32_t epoch = 0;                   // for `data`
+  std::string from, target;             // for `init`
   CompletionRequest completion;
   std::vector<std::string> sets, command_names, diffs;
   bool force = false;                                                 // for `report`
@@ -89,6 +93,7 @@ void declare_diff(Flags flags, FlowcOptions& options);
 void declare_names(Flags flags, FlowcOptions& options);
 void declare_export(Flags flags, FlowcOptions& options);
 void declare_import(Flags flags, FlowcOptions& options);
+void declare_data(Flags flags, FlowcOptions& options);
 void declare_init(Flags flags, FlowcOptions& options);
 void declare_config(Flags flags, FlowcOptions& options);
 void declare_report(Flags flags, FlowcOptions& options);
@@ -121,10 +126,24 @@ int export_onnx(const FlowcOptions& options);
 /// Runs `flowc import`, which writes an ONNX model as a job file with its weights next to it.
 int import_onnx(const FlowcOptions& options);
 
+/// Runs `flowc data`, which reads the datasets of a job file, prints what they contain, and writes
+/// samples. Returns kCheckFailed if there are bad rows.
+int summarize_data(const FlowcOptions& options);
+
 /// Runs `flowc init`, which writes a job file and its schema, or lists the templates if the options
 /// name none. Throws RequestError if the file exists, or if the template or the folder does not
 /// exist.
 int init_job_file(const FlowcOptions& options);
+
+/// Writes a job file for the CSV file or the folder of images that `--from` names. Throws
+/// RequestError if the data has no column to predict or too few rows, and RunError if it cannot be
+/// read.
+int init_from_data(const FlowcOptions& options);
+
+/// Writes a new job file and, if it is missing, its schema. Prints the next steps. `with` names
+/// other files that were written.
+void write_first_job_file(const fs::path& path, const std::string& text,
+                          const std::string& with = {});
 
 /// Runs `flowc report`, which reads the run directories `options.files` and the files that `--diff`
 /// names, and writes one HTML file to the path that `-o` names.

@@ -113,9 +113,39 @@ void declare_import(Flags flags, FlowcOptions& options) {
              "size of a symbolic dimension of the model, as in sequence=128; repeatable");
 }
 
+void declare_data(Flags flags, FlowcOptions& options) {
+  flags.argument("FILE", options.file, "job file; `-` is standard input");
+  flags.optional("DATASET", options.dataset, "only this dataset");
+  flags.choice("--format", options.format, {"table", "json"}, "table or json");
+  CLI::Option* output =
+      flags.value("-o,--output", "DIR", options.output, "write samples below this folder");
+  flags
+      .value("--samples", "N", options.samples, "number of rows to write; default: 16",
+             CLI::Range(1, 1'000'000).description(""))
+      ->needs(output);
+  CLI::Option* job =
+      flags.value("--job", "J", options.job, "write samples as this train job augments them")
+          ->needs(output);
+  flags
+      .value("--epoch", "E", options.epoch, "epoch of the job; default: 0",
+             CLI::Range(0u, 0xffffffffu).description(""))
+      ->needs(job);
+  add_sets(flags, options);
+}
+
 void declare_init(Flags flags, FlowcOptions& options) {
-  flags.optional("NAME", options.start, "template; default: list the templates");
+  CLI::Option* name =
+      flags.optional("NAME", options.start, "template; default: list the templates");
   flags.value("-o,--output", "FILE", options.output, "job file to write; default: NAME.yaml");
+  CLI::Option* from = flags
+                          .value("--from", "DATA", options.from,
+                                 "write a job for a CSV file, or for a folder of images with a "
+                                 "folder for each class")
+                          ->excludes(name);
+  flags
+      .value("--target", "COLUMN", options.target,
+             "column of the CSV file to predict; default: the last one")
+      ->needs(from);
 }
 
 void declare_config(Flags flags, FlowcOptions& options) {

@@ -77,7 +77,7 @@ std::string type_of(const plan::Job& job, const plan::Tensor& tensor) {
 
 std::string source_text(const plan::InputSource& source) {
   if (const auto* column = std::get_if<plan::FromDataset>(&source))
-    return column->dataset + "." + column->column;
+    return column->rows_name() + "." + column->column;
   if (const auto* file = std::get_if<plan::FromNpy>(&source)) return file->path;
   if (const auto* made = std::get_if<plan::FromGenerator>(&source))
     return plan::text_of(plan::named_values(*made));
@@ -107,6 +107,10 @@ std::string run_text(const plan::Run& run) {
   if (run.epochs) texts.push_back(counted(static_cast<uint64_t>(*run.epochs), "epoch"));
   if (run.steps) texts.push_back(counted(static_cast<uint64_t>(*run.steps), "step"));
   if (run.shuffle) texts.emplace_back("shuffled");
+  if (run.shuffle_buffer)
+    texts.push_back(fmt::format("shuffled among {} rows", run.shuffle_buffer->buffer));
+  if (run.sampling)
+    texts.push_back(fmt::format("{} sampling", plan::enum_name(run.sampling->kind)));
   return join(texts, ", ");
 }
 

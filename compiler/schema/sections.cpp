@@ -234,8 +234,7 @@ OrderedJson Tables::names(const job::Section& section) {
   };
   made["propertyNames"] = parts_ ? any_of({names(), {{"pattern", "^~"}}}) : names();
   if (section.notes) made["properties"] = {{"note", reference("scalar")}};
-  for (const KeyDef& key : section.keys)
-    made["properties"][std::string(key.name)] = property(key);
+  for (const KeyDef& key : section.keys) made["properties"][std::string(key.name)] = property(key);
   made["additionalProperties"] = property(*section.each);
   return with_deletions(std::move(made));
 }

@@ -154,7 +154,11 @@ RunFacts facts_of(const Json& json) {
   if (const auto data = json.find("data"); data != json.end() && data->is_object())
     for (const auto& [name, file] : data->items()) {
       if (file.is_string()) facts.data[name].digest = file.get<std::string>();  // from a checkpoint
-      if (file.is_object())
+      if (!file.is_object()) continue;
+      const auto columns = plan::named_texts_in(file, "columns");
+      for (const auto& [column, digest] : columns)
+        facts.data[name + "." + column] = {plan::integer_in(file, "rows"), digest};
+      if (columns.empty())  // an input, or a column in a record of an older version
         facts.data[name] = {plan::integer_in(file, "rows"), plan::text_in(file, "digest")};
     }
   return facts;

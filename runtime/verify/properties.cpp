@@ -141,6 +141,39 @@ Result check_async(Bench& bench) {
   return result;
 }
 
+/// Returns the plan without the caches of the job's datasets, or with new ones in `folder`.
+/// Datasets that have no cache do not get one, because not all rows can be cached.
+plan::Plan with_caches_in(const Bench& bench, const std::string& folder) {
+  plan::Plan plan = bench.plan();
+  for (plan::Dataset& dataset : job_of(plan, bench.job().name).datasets)
+    if (!dataset.cache.empty()) dataset.cache = folder;
+  return plan;
+}
+
+Result check_data(Bench& bench) {
+  const auto& datasets = bench.job().datasets;
+  if (datasets.empty()) throw NotApplicable("the job reads no dataset");
+  Result result;
+  for (const int64_t threads : {1, 3}) {
+    plan::Plan plan = bench.plan();
+    job_of(plan, bench.job().name).run.data_threads = threads;
+    const std::string what =
+        fmt::format("{} that {}", counted(static_cast<uint64_t>(threads), "thread"),
+                    threads == 1 ? "decodes" : "decode");
+    if (!compare_trial(bench, trial_of(bench, "data", plan), what, result)) return result;
+  }
+  if (std::ranges::all_of(datasets, &std::string::empty, &plan::Dataset::cache)) return result;
+  const plan::Plan uncached = with_caches_in(bench, "");
+  if (!compare_trial(bench, trial_of(bench, "data", uncached), "no cache", result)) return result;
+  const fs::path folder =
+      fs::absolute(bench.request().trials.directory / bench.folder_for("cache"));
+  const plan::Plan cached = with_caches_in(bench, folder.string());
+  for (const char* what : {"a new cache", "an existing cache"})
+    if (!compare_trial(bench, trial_of(bench, "data", cached), what, result)) break;
+  remove_tree(folder);
+  return result;
+}
+
 Result check_graph(Bench& bench) {
   if (bench.job().device != plan::DeviceKind::kGpu) throw NotApplicable("the job runs on the CPU");
   Result result;
@@ -157,6 +190,7 @@ constexpr std::array kProperties = {
     Property{"plan", "built twice, and run from the built plan", check_plan},
     Property{"watch", "everything watched, and nothing", check_watch},
     Property{"async", "as a Callback, and not", check_async},
+    Property{"data", "rows decoded by 1 and 3 threads, and without a cache", check_data},
     Property{"shards", "one batch, shards, and ranks of several processes", check_shards, false},
     Property{"graph", "on a GPU: CUDA graphs and --eager", check_graph},
     Property{"gradients", "gradients against differences of the loss", check_gradients, false},

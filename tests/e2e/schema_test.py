@@ -35,6 +35,7 @@ UNKNOWABLE = {
     "what the job says": {("graph_placement", 10), ("graph_placement", 14), ("graph_placement", 15)},
     "the op's own rule": {("ops_elementwise", 24), ("losses", 14), ("losses", 110), ("op_resize", 13), ("op_resize", 14),
                           ("op_rope", 13), ("op_rope", 14), ("op_rope", 15), ("op_rope", 21), ("op_embedding_bag", 17)},
+    "what `defaults` can supply": {("data_sources", 8), ("data_sources", 11)},
     "what a network takes": {("graph_params", 15), ("graph_params", 16)},
     "what a variable holds": {("graph_params", 7), ("file_checks", 7), ("vars_expressions", 14), ("vars_origin", 5), ("vars_origin", 9),
                               ("vars_several_uses", 8), ("vars_several_uses", 10), ("vars_several_uses", 11)},

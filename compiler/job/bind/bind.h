@@ -196,6 +196,10 @@ bool bind_loop(Reader& reader, Instance& instance, const Job& job, Bindings& bou
 void write_io_spec(Reader& reader, const File& file, const Job& job, const ir::Graph& graph,
                    const Bindings& bindings, const Lowered& lowered, plan::Job& made);
 
+/// Returns all datasets with all columns. The rows of a column without `shape:` have the shape of
+/// the first input that reads it.
+std::vector<plan::Dataset> all_datasets(const File& file);
+
 /// Checks dataset columns without `shape:`. Such a column has the rows of the input that reads it;
 /// two inputs that disagree are an error.
 void check_implied_rows(Reader& reader, const File& file, const Job& job);

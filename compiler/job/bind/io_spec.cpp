@@ -27,8 +27,8 @@ bool selects_rows(const Job& job, const Dataset& dataset, const plan::Column& co
   const plan::Dataset& options = dataset.options;
   const auto& sampling = job.run.sampling;
   return options.on_bad_row == plan::Dataset::OnBadRow::kSkip || column.window.has_value() ||
-         (options.split && (options.split->by == column.name ||
-                            options.split->group == column.name)) ||
+         (options.split &&
+          (options.split->by == column.name || options.split->group == column.name)) ||
          (options.mix && std::ranges::count(options.mix->columns, column.name) > 0) ||
          (sampling && sampling->dataset == dataset.name.text && sampling->column == column.name);
 }
@@ -51,6 +51,25 @@ std::vector<plan::Dataset> read_datasets(const File& file, const Job& job) {
   }
   return read;
 }
+
+}  // namespace
+
+std::vector<plan::Dataset> all_datasets(const File& file) {
+  std::vector<plan::Dataset> all;
+  for (const Dataset& dataset : file.datasets) {
+    plan::Dataset& made = all.emplace_back(dataset.options);
+    for (const Column& column : dataset.columns) {
+      made.columns.push_back(column.plan);
+      for (const Job& job : file.jobs)
+        if (const Input* input = reader_of(job, dataset, column);
+            input && !column.row.is_exact() && made.columns.back().row_shape.rank() == 0)
+          made.columns.back().row_shape = input->shape.from(1);
+    }
+  }
+  return all;
+}
+
+namespace {
 
 /// Returns the column that the input reads, or null.
 const Column* column_of(const std::vector<Dataset>& datasets, const plan::FromDataset& from) {

@@ -75,8 +75,8 @@ class ColumnRules {
     settle_missing(cell.missing);
     settle_unknown(cell.unknown);
     if (cell.max_categories > 0) check_max_categories(cell);
-    const bool listed = is(CellType::kCategory) &&
-                        cell.categories->kind == plan::Categories::Kind::kListed;
+    const bool listed =
+        is(CellType::kCategory) && cell.categories->kind == plan::Categories::Kind::kListed;
     if (!listed) return;
     const std::vector<std::string>& names = cell.categories->names;
     const auto require = [&](std::string_view key, const Replacement& replacement) {
@@ -194,10 +194,14 @@ const RowForm kScalar{.extents = {}, .open = false, .scalar = true};
 std::optional<int64_t> count_columns(const plan::CsvFormat& csv) {
   int64_t count = 0;
   for (const std::string& text : csv.columns) {
-    const auto range = csv.header ? std::nullopt : parse_range(text);
     if (csv.header && text.find('*') != text.npos) return {};
-    if (range && range->second == Hook::kForever) return {};
-    count += range ? range->second - range->first : 1;
+    const auto range = parse_range(text);
+    if (csv.header || !range) {
+      ++count;
+    } else {
+      if (range->second == Hook::kForever) return {};
+      count += range->second - range->first;
+    }
     if (count > static_cast<int64_t>(plan::kMostExtent)) return {};
   }
   return count;

@@ -64,7 +64,8 @@ void read_files(const Fields& fields, plan::Column& column) {
                other)
         .label(fields.key_span(format), "also set here");
   }
-  const auto files = read_globs(reader, *fields.find(format), fmt::format("`{}`", format), "a path");
+  const auto files =
+      read_globs(reader, *fields.find(format), fmt::format("`{}`", format), "a path");
   for (const Name& file : files.value_or(std::vector<Name>())) column.files.push_back(file.text);
 }
 
@@ -104,10 +105,10 @@ void read_groups(const Fields& fields, std::optional<CellType> type, plan::Colum
 bool learns(const plan::Column& column) {
   using Kind = plan::Replacement::Kind;
   const bool learned_cells =
-      column.cell && (column.cell->missing.kind == Kind::kMean ||
-                      column.cell->missing.kind == Kind::kMedian ||
-                      (column.cell->categories &&
-                       column.cell->categories->kind == plan::Categories::Kind::kLearned));
+      column.cell &&
+      (column.cell->missing.kind == Kind::kMean || column.cell->missing.kind == Kind::kMedian ||
+       (column.cell->categories &&
+        column.cell->categories->kind == plan::Categories::Kind::kLearned));
   const bool learned_tokens = column.text &&
                               column.text->tokenizer.kind == plan::Tokenizer::Kind::kCharacters &&
                               column.text->tokenizer.characters.empty();

@@ -50,8 +50,7 @@ plan::Augment read_op(Reader& reader, const yaml::Node& item, const Section& sec
                       const std::variant<T...>*) {
   plan::Augment made;
   const auto read = [&]<typename One>(const One*) {
-    if (One::record().type == section.keys.front().name)
-      made = read_op<One>(reader, item, section);
+    if (One::record().type == section.keys.front().name) made = read_op<One>(reader, item, section);
   };
   (read(static_cast<const T*>(nullptr)), ...);
   return made;
@@ -71,8 +70,7 @@ std::optional<std::string> read_text_of(Reader& reader, const yaml::Node& node,
   if (or_none && *text == plan::kNoDefault) return "";
   const bool character = form == kCharacter || form == kCharacterOrNone;
   if (!character || plan::is_character(*text)) return text;
-  reader
-      .error(Diagnosis::kBadScalar, node, "{} is `{}`; expected one ASCII character", what, *text)
+  reader.error(Diagnosis::kBadScalar, node, "{} is `{}`; expected one ASCII character", what, *text)
       .with_hint(*text == "\\t" || *text == "tab" ? "write `\"\\t\"`, in double quotes, for a tab"
                                                   : "");
   return {};
@@ -200,17 +198,18 @@ bool read_form(Reader& reader, const yaml::Node& node, const std::string& what, 
   if (!reader.expect(node, yaml::Kind::kList, what, hint_for_item(node))) return false;
   const size_t before = reader.diags.error_count();
   std::vector<std::string> ops;
-  for (const Section& section : kAugmentSections)
-    ops.emplace_back(section.keys.front().name);
+  for (const Section& section : kAugmentSections) ops.emplace_back(section.keys.front().name);
   for (const yaml::Node& item : node.items) {
-    if (!reader.expect(item, yaml::Kind::kMapping, "an op of `augment`", "write `{flip: horizontal}`"))
+    if (!reader.expect(item, yaml::Kind::kMapping, "an op of `augment`",
+                       "write `{flip: horizontal}`"))
       continue;
     const Section* section = section_of_item(item);
     if (section)
       out.push_back(read_op(reader, item, *section, static_cast<const plan::Augment*>(nullptr)));
     else
-      reader.error(Diagnosis::kUnknownChoice, item, "an op of `augment` requires {}",
-                   quoted_alternatives(ops))
+      reader
+          .error(Diagnosis::kUnknownChoice, item, "an op of `augment` requires {}",
+                 quoted_alternatives(ops))
           .with_hint(item.entries.empty() ? std::string()
                                           : suggestion(item.entries.front().key, ops));
   }

@@ -105,8 +105,9 @@ void check_windows(Reader& reader, const Fields& fields, const Dataset& dataset)
   }
   if (!first) return;
   if (dataset.options.on_bad_row == plan::Dataset::OnBadRow::kSkip)
-    reader.error(Diagnosis::kDatasetOptions, fields.key_span("on_bad_row"),
-                 "`on_bad_row: skip` in a dataset with windows, which need every row")
+    reader
+        .error(Diagnosis::kDatasetOptions, fields.key_span("on_bad_row"),
+               "`on_bad_row: skip` in a dataset with windows, which need every row")
         .label(first->span, "a window");
   const auto& split = dataset.options.split;
   if (split && split->take == plan::Split::Take::kRandom)
@@ -135,8 +136,7 @@ void read_options(Reader& reader, const yaml::Entry& entry, Dataset& dataset) {
   if (options)
     if (const yaml::Entry* split = options->value.find_entry("split"))
       SplitReader(reader, *split, dataset).read();
-  if (dataset.options.max_bad_rows &&
-      dataset.options.on_bad_row != plan::Dataset::OnBadRow::kSkip)
+  if (dataset.options.max_bad_rows && dataset.options.on_bad_row != plan::Dataset::OnBadRow::kSkip)
     reader.error(Diagnosis::kDatasetOptions, fields.key_span("max_bad_rows"),
                  "`max_bad_rows` requires `on_bad_row: skip`");
   if (const yaml::Node* mix = fields.find("mix")) check_mix(reader, *mix, dataset);

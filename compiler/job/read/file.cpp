@@ -185,9 +185,8 @@ void warn_of_unused(Reader& reader, const File& file) {
                            fmt::format("unused dataset `{}`", dataset.name.text));
     for (const Name& part : dataset.parts)
       if (used && !rows.contains(dataset.name.text + "/" + part.text))
-        reader.diags.warning(
-            Diagnosis::kUnusedDeclaration, part.span,
-            fmt::format("unused part `{}/{}`", dataset.name.text, part.text));
+        reader.diags.warning(Diagnosis::kUnusedDeclaration, part.span,
+                             fmt::format("unused part `{}/{}`", dataset.name.text, part.text));
   }
   for (const Name& network : file.uncalled)
     reader.diags.warning(Diagnosis::kUnusedDeclaration, network.span,

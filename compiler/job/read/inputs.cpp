@@ -22,13 +22,13 @@ void check_row_shape(Reader& reader, const Input& input, const Column& column,
   const bool lacks_batch = !column.row.scalar && column.row.accepts(input.shape);
   Diag& diag =
       reader
-          .error(Diagnosis::kRowShape, input.shape_span,
-                 lacks_batch ? fmt::format(
-                                   "`{}` has the shape of one row of `{}`; expected a batch of rows",
-                                   input.name.text, source)
-                             : fmt::format("`{}` has shape {}, but a row of `{}` has shape {}",
-                                           input.name.text, input.shape.str(), source,
-                                           column.row.str()))
+          .error(
+              Diagnosis::kRowShape, input.shape_span,
+              lacks_batch
+                  ? fmt::format("`{}` has the shape of one row of `{}`; expected a batch of rows",
+                                input.name.text, source)
+                  : fmt::format("`{}` has shape {}, but a row of `{}` has shape {}",
+                                input.name.text, input.shape.str(), source, column.row.str()))
           .label(column.span, "the shape of a row");
   if (!column.row.is_exact()) return;
   const Shape& row = column.plan.row_shape;

@@ -42,9 +42,9 @@ struct Column {
 struct Dataset {
   Name name;
   std::vector<Column> columns;
-  plan::Dataset options;  // without columns
+  plan::Dataset options;    // without columns
   std::vector<Name> parts;  // the names of the parts of `split`
-  bool is_liked = false;  // `like` of another column or dataset names it
+  bool is_liked = false;    // `like` of another column or dataset names it
 };
 
 /// An operand of an entry as written: a name, a path, or a number.

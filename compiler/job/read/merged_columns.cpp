@@ -17,7 +17,7 @@ using plan::CellType;
 using plan::SourceKind;
 
 // The limits are higher than any file needs, and low enough for the memory of a small machine.
-constexpr size_t kMostNodes = 1'000'000, kMostLikes = 64;
+constexpr size_t kMostMergedNodes = 1'000'000, kMostLikes = 64;
 
 bool is_reserved(const yaml::Entry& entry) {
   return entry.key == "note" || find_key(kDatasetSection.keys, entry.key);
@@ -242,8 +242,8 @@ const MergedColumn* ColumnMerger::find(const yaml::Node& like) {
     std::vector<std::string> names;
     for (const auto& [name, other] : datasets_) names.push_back(name);
     reader_
-        .error(Diagnosis::kUnknownDataset, like,
-               "unknown column `{}`; expected DATASET.COLUMN", like.scalar)
+        .error(Diagnosis::kUnknownDataset, like, "unknown column `{}`; expected DATASET.COLUMN",
+               like.scalar)
         .with_hint(listed("available datasets:", names));
     return nullptr;
   }
@@ -253,8 +253,9 @@ const MergedColumn* ColumnMerger::find(const yaml::Node& like) {
   if (entry == columns.end()) {
     std::vector<std::string> names;
     for (const yaml::Entry& one : columns) names.push_back(one.key);
-    reader_.error(Diagnosis::kUnknownColumn, like, "unknown column `{}` of dataset `{}`", column,
-                  dataset->first)
+    reader_
+        .error(Diagnosis::kUnknownColumn, like, "unknown column `{}` of dataset `{}`", column,
+               dataset->first)
         .with_hint(suggestion(column, names, "available columns:"));
     return nullptr;
   }
@@ -276,7 +277,8 @@ void ColumnMerger::report_no_file(const MergedColumn& column) {
   std::vector<std::string> forms;
   for (const std::string_view source : plan::EnumNames<SourceKind>::words)
     forms.push_back(fmt::format("{}: PATH", source));
-  reader_.error(Diagnosis::kBadColumn, column.name.span, "column `{}` has no file", column.name.text)
+  reader_
+      .error(Diagnosis::kBadColumn, column.name.span, "column `{}` has no file", column.name.text)
       .with_hint("add {}", quoted_alternatives(forms));
 }
 
@@ -336,12 +338,12 @@ void ColumnMerger::check_defaults(Declared& dataset) {
 }
 
 bool ColumnMerger::may_copy(const yaml::Node& node, Span use) {
-  const bool could = copied_ <= kMostNodes;
+  const bool could = copied_ <= kMostMergedNodes;
   copied_ += count_nodes(node);
-  if (could && copied_ > kMostNodes)
+  if (could && copied_ > kMostMergedNodes)
     reader_.error(Diagnosis::kBadLike, use, "`defaults` and `like` make more than {} values",
-                  kMostNodes);
-  return copied_ <= kMostNodes;
+                  kMostMergedNodes);
+  return copied_ <= kMostMergedNodes;
 }
 
 }  // namespace flow::job

@@ -18,7 +18,7 @@ namespace flow::job {
 /// A column with all its keys. Each value has the position where the file writes it.
 struct MergedColumn {
   Name name;
-  yaml::Node keys;  // a mapping
+  yaml::Node keys;                         // a mapping
   std::optional<plan::SourceKind> source;  // nothing after an error
   /// The type of the cells, for sources of cells. Nothing if it is unknown after an error.
   std::optional<plan::CellType> type;
@@ -38,8 +38,8 @@ class ColumnMerger {
  public:
   ColumnMerger(Reader& reader, const yaml::Node& data);
 
-  /// Returns the columns of a dataset in the order of the file, then those that `options.like` adds.
-  /// Reports errors of `like`, and keys that the source of a column does not have.
+  /// Returns the columns of a dataset in the order of the file, then those that `options.like`
+  /// adds. Reports errors of `like`, and keys that the source of a column does not have.
   const std::vector<MergedColumn>& columns(const std::string& dataset);
   /// Returns true if `like` of a column or dataset that was merged names the dataset.
   bool is_liked(const std::string& dataset) const { return liked_.contains(dataset); }
@@ -47,7 +47,7 @@ class ColumnMerger {
  private:
   struct Declared {
     const yaml::Node* node = nullptr;
-    std::vector<yaml::Entry> written;  // the columns, including those that `options.like` adds
+    std::vector<yaml::Entry> written;   // the columns, including those that `options.like` adds
     bool listed = false, open = false;  // `written` is complete, or is being made
     std::optional<std::vector<MergedColumn>> merged;
   };

@@ -79,8 +79,7 @@ std::vector<ColumnKey> make_column_keys() {
                        "50000.. runs to the end"},
                 R"(^\d+\.\.\d*$)")},
       kAllSources);
-  add(keys,
-      {key_with_section("window", "rows of several neighboring source rows", kWindowSection)},
+  add(keys, {key_with_section("window", "rows of several neighboring source rows", kWindowSection)},
       kWindows);
   add(keys, keys_of_record<plan::CsvFormat>(), {kCsv});
   add(keys, keys_of_record<plan::CellRules>(), kCells);
@@ -214,20 +213,18 @@ const Section kDatasetSection{
     .keys = {section("defaults", "none", "keys that every column starts from",
                      kColumnDefaultsSection),
              section("options", "none", "keys of the whole dataset", kOptionsSection)},
-    .each =
-        section("", "none", "column: one array with a row per example", kColumnSection)};
+    .each = section("", "none", "column: one array with a row per example", kColumnSection)};
 const Section kSplitSection{
     .what = "`split`",
     .keys = keys_of_record<plan::Split>(),
     .each = KeyDef{"", KeyType::kNumber, "none",
                    "part: fraction of the rows that DATASET/NAME has; DATASET keeps the rest",
                    plan::kFraction}};
-const Section kMixSection{.what = "`mix`",
-                          .keys = keys_of_record<plan::Mix>(),
-                          .one_of = {"mixup", "cutmix"}};
+const Section kMixSection{
+    .what = "`mix`", .keys = keys_of_record<plan::Mix>(), .one_of = {"mixup", "cutmix"}};
 const Section kWindowSection{.what = "`window`", .keys = keys_of_record<plan::Window>()};
-const Section kReplacementSection{
-    .what = "a category", .keys = {text("category", "", "name of the category")}};
+const Section kReplacementSection{.what = "a category",
+                                  .keys = {text("category", "", "name of the category")}};
 const Section kCategoriesSection{
     .what = "a file of categories",
     .keys = {text("lines", "", "path of a text file with one category per line")}};
@@ -242,15 +239,13 @@ const Section kTokenizerSection{
              requiring(KeyDef{"special", KeyType::kGlobs, "none",
                               "special tokens, which are never cut; each is in the vocabulary"},
                        "vocab"),
-             excluding(text("json", "none", "path of a tokenizer.json"),
-                       {"characters", "vocab"})},
+             excluding(text("json", "none", "path of a tokenizer.json"), {"characters", "vocab"})},
     .one_of = {"characters", "vocab", "json"}};
 const Section kShorterSection{
     .what = "a size",
     .keys = {{"short", KeyType::kInteger, "", "length of the shorter side in pixels",
               plan::augments::kSide}}};
-const Section kShuffleSection{.what = "`shuffle`",
-                              .keys = keys_of_record<plan::ShuffleBuffer>()};
+const Section kShuffleSection{.what = "`shuffle`", .keys = keys_of_record<plan::ShuffleBuffer>()};
 const Section kSampleSection{
     .what = "`sample`",
     .keys = {text("weights", "none", "column of weights, as DATASET.COLUMN"),

@@ -154,7 +154,8 @@ const Section kInputSection{
      {.name = "from",
       .type = KeyType::kSource,
       .fallback = "none",
-      .doc = "source of the values: dataset.column or dataset/part.column, {npy: PATH} or a generator; default: --input "
+      .doc = "source of the values: dataset.column or dataset/part.column, {npy: PATH} or a "
+             "generator; default: --input "
              "NAME=...",
       .section = &kNpySection,
       .variants = &kGenerators,

@@ -75,7 +75,7 @@ inline bool scale_approximately(const PlainNumber& number, double& size) {
   const auto product =
       static_cast<unsigned __int128>(number.mantissa << zeros) * reciprocal.significand;
   const auto high = static_cast<uint64_t>(product >> 64);
-  const int dropped = high >> 63 ? 11 : 10;
+  const int dropped = 10 + static_cast<int>(high >> 63);
   const uint64_t half = uint64_t{1} << (dropped - 1), rest = high & (2 * half - 1);
   if (rest == half || rest == half - 1) return false;
   const uint64_t significand = (high >> dropped) + (rest > half);

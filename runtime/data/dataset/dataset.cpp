@@ -8,19 +8,13 @@
 #include <set>
 
 #include "runtime/base/text.h"
+#include "runtime/data/dataset/dataset_cache.h"
 #include "runtime/data/dataset/learning.h"
+#include "runtime/data/dataset/open_columns.h"
 #include "runtime/data/order/split.h"
 #include "runtime/data/sources/open_source.h"
 
 namespace flow::data {
-
-/// A column while its dataset is opened.
-struct Dataset::OpenColumn {
-  const plan::Column& plan;
-  std::shared_ptr<SourceRows> source;
-  RowRanges ranges;
-  bool is_read;  // whether the job reads it
-};
 
 /// The bad rows of a dataset, which are left out or refused.
 class Dataset::BadRows {
@@ -74,7 +68,6 @@ class Dataset::BadRows {
 
 namespace {
 
-using OpenColumn = Dataset::OpenColumn;
 using BadRows = Dataset::BadRows;
 
 void check_ranges(const plan::Column& column, int64_t rows) {
@@ -96,18 +89,37 @@ void check_channels(const plan::Column& column) {
                                  column.where, column.name, channels->values.size(), leading));
 }
 
-std::vector<OpenColumn> open_columns(const plan::Dataset& dataset, const DatasetRequest& request) {
-  FLOW_CHECK(!dataset.columns.empty(), "dataset {}", dataset.name);
-  const auto sources = open_sources(dataset, request.columns, request.root);
-  std::vector<OpenColumn> columns;
+std::vector<SelectedRows> open_files(const plan::Dataset& dataset,
+                                     const std::vector<std::string>& read, const fs::path& root) {
+  const auto sources = open_sources(dataset, read, root);
+  std::vector<SelectedRows> columns;
   for (size_t i = 0; i < sources.size(); ++i) {
-    const plan::Column& column = dataset.columns[i];
-    check_ranges(column, sources[i]->rows());
-    check_channels(column);
-    columns.push_back({column, sources[i], RowRanges(column.rows, sources[i]->rows()),
-                       std::ranges::count(request.columns, column.name) > 0});
+    check_ranges(dataset.columns[i], sources[i]->rows());
+    columns.push_back({sources[i], RowRanges(dataset.columns[i].rows, sources[i]->rows())});
   }
   return columns;
+}
+
+std::vector<OpenColumn> named(const plan::Dataset& dataset, const std::vector<std::string>& read,
+                              const std::vector<SelectedRows>& rows) {
+  std::vector<OpenColumn> columns;
+  for (size_t i = 0; i < rows.size(); ++i)
+    columns.push_back({dataset.columns[i], rows[i].source, rows[i].ranges,
+                       std::ranges::count(read, dataset.columns[i].name) > 0});
+  return columns;
+}
+
+void check_columns(const plan::Dataset& dataset) {
+  FLOW_CHECK(!dataset.columns.empty(), "dataset {}", dataset.name);
+  for (const plan::Column& column : dataset.columns) check_channels(column);
+}
+
+}  // namespace
+
+std::vector<OpenColumn> open_columns(const plan::Dataset& dataset,
+                                     const std::vector<std::string>& read, const fs::path& root) {
+  check_columns(dataset);
+  return named(dataset, read, open_files(dataset, read, root));
 }
 
 int64_t common_length(const plan::Dataset& dataset, const std::vector<OpenColumn>& columns) {
@@ -122,6 +134,8 @@ int64_t common_length(const plan::Dataset& dataset, const std::vector<OpenColumn
                              dataset.where, dataset.name, join(lengths, ", ")),
                  "select part of a column with `rows: a..b`");
 }
+
+namespace {
 
 /// Decodes all rows of a source whose bad rows are only found by decoding. Returns these rows.
 std::vector<int64_t> undecodable_rows(const OpenColumn& column, DecodePool* pool) {
@@ -179,7 +193,8 @@ std::vector<int64_t> class_ids(const std::vector<OpenColumn>& columns, const std
   return column.source->class_ids(source_rows);
 }
 
-/// Returns the rows of a part, or those of no part if its name is empty.
+}  // namespace
+
 RowSet rows_of_part(const plan::Dataset& dataset, const std::string& part,
                     const std::vector<OpenColumn>& columns, const RowSet& rows) {
   if (!dataset.split) return rows;
@@ -200,6 +215,8 @@ RowSet rows_of_part(const plan::Dataset& dataset, const std::string& part,
   return select(rows, part.empty() ? made.rest : made.parts[index]);
 }
 
+namespace {
+
 RowSet without(const RowSet& rows, const BadRows& bad) {
   if (bad.size() == 0) return rows;
   std::vector<int64_t> good;
@@ -215,6 +232,35 @@ void add_bad_rows(const plan::Dataset& dataset, const std::vector<OpenColumn>& c
     if (dataset.on_bad_row == plan::Dataset::OnBadRow::kSkip)
       bad.add(column, undecodable_rows(column, pool));
   }
+}
+
+/// Opens the columns from their cache, which is written first if it cannot be used.
+std::vector<SelectedRows> open_cached(const plan::Dataset& dataset, const DatasetRequest& request) {
+  std::optional<DatasetCache> cache;
+  try {
+    cache.emplace(dataset, request.root);
+  } catch (const RunError&) {
+    // Its message says more about files that are missing.
+    return open_files(dataset, request.columns, request.root);
+  }
+  if (auto cached = cache->open(request.columns)) return *std::move(cached);
+  std::vector<SelectedRows> rows = open_files(dataset, request.columns, request.root);
+  const std::vector<OpenColumn> columns = named(dataset, request.columns, rows);
+  common_length(dataset, columns);
+  if (dataset.on_bad_row == plan::Dataset::OnBadRow::kFail) {
+    BadRows none(dataset);
+    add_bad_rows(dataset, columns, nullptr, none);
+  }
+  cache->write(rows, request.options.pool);
+  // Another run may have replaced the cache in the meantime; the files have the same rows.
+  return cache->open(request.columns).value_or(std::move(rows));
+}
+
+std::vector<OpenColumn> open_columns(const DatasetRequest& request) {
+  const plan::Dataset& dataset = *request.dataset;
+  if (dataset.cache.empty()) return open_columns(dataset, request.columns, request.root);
+  check_columns(dataset);
+  return named(dataset, request.columns, open_cached(dataset, request));
 }
 
 /// Returns the number of rows of the columns: the windows that fit into all of them, or `rows`.
@@ -255,7 +301,7 @@ Dataset::Dataset(const DatasetRequest& request)
     : name_(request.part.empty() ? request.dataset->name
                                  : request.dataset->name + "/" + request.part) {
   const plan::Dataset& dataset = *request.dataset;
-  const std::vector<OpenColumn> columns = open_columns(dataset, request);
+  const std::vector<OpenColumn> columns = open_columns(request);
   const int64_t length = common_length(dataset, columns);
   BadRows bad(dataset);
   add_bad_rows(dataset, columns, request.options.pool, bad);

@@ -15,6 +15,8 @@
 
 namespace flow::data {
 
+struct OpenColumn;
+
 /// What a job reads of a dataset, and how.
 struct DatasetRequest {
   const plan::Dataset* dataset = nullptr;
@@ -35,7 +37,6 @@ struct DatasetCounts {
 /// A dataset, or a part of it.
 class Dataset {
  public:
-  struct OpenColumn;
   class BadRows;
 
   /// Opens all columns, and prepares those that the job reads. Throws RunError if files are missing
@@ -46,6 +47,10 @@ class Dataset {
   /// The name of the dataset or part: "houses", "houses/validation".
   const std::string& name() const { return name_; }
   int64_t rows() const { return rows_; }
+  /// The name without that of the part.
+  std::string_view dataset_name() const {
+    return std::string_view(name_).substr(0, name_.find('/'));
+  }
   /// REQUIRES: the request names the column.
   Column& column(std::string_view name);
   const DatasetCounts& counts() const { return counts_; }

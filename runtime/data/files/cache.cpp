@@ -20,6 +20,12 @@ namespace flow::data {
 
 namespace {
 
+/// Returns true for the name of a column, or of an array that belongs to it.
+bool is_array_name(std::string_view name) {
+  const size_t dot = name.find('.');
+  return is_name(name.substr(0, dot)) && (dot == name.npos || is_name(name.substr(dot + 1)));
+}
+
 std::string column_file(const std::string& dataset, const std::string& column) {
   return fmt::format("{}.{}.npy", dataset, column);
 }
@@ -87,7 +93,7 @@ std::optional<CachedColumns> open_cache(const fs::path& folder, const std::strin
     return std::nullopt;
   CachedColumns cached{{}, (*record)["details"]};
   for (const auto& [name, json] : (*record)["columns"].items()) {
-    if (!is_name(name)) return std::nullopt;
+    if (!is_array_name(name)) return std::nullopt;
     std::optional<io::Rows> rows = open_column(folder, column_file(dataset, name), json);
     if (!rows) return std::nullopt;
     cached.columns.emplace(name, *std::move(rows));
@@ -193,7 +199,7 @@ CacheWriter::CacheWriter(const fs::path& folder, const std::string& dataset,
   make_folders(folder);
   remove_abandoned(folder, dataset);
   for (const CacheColumn& column : columns) {
-    FLOW_CHECK(is_name(column.name), "{}", column.name);
+    FLOW_CHECK(is_array_name(column.name), "{}", column.name);
     files_.push_back(
         std::make_unique<ColumnFile>(folder / column_file(dataset, column.name), column));
   }

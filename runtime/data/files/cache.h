@@ -47,7 +47,8 @@ struct CacheColumn {
 class CacheWriter {
  public:
   /// Creates the folder if it is missing. Throws RunError if a file cannot be created. REQUIRES:
-  /// the names of the dataset and of the columns are names of the language.
+  /// the dataset has a name of the language, and so has each column, alone or with a second one
+  /// after a dot.
   CacheWriter(const fs::path& folder, const std::string& dataset, const CacheSource& source,
               std::span<const CacheColumn> columns);
   ~CacheWriter();

@@ -14,11 +14,11 @@ namespace flow::data {
 
 namespace {
 
-constexpr uint64_t kMiB = uint64_t{1} << 20, kWhole = 16 * kMiB;
+constexpr uint64_t kMiB = uint64_t{1} << 20;
 constexpr uint64_t kSampledBlocks = 62, kSampledBytes = 4096;
 
 void add_samples(std::span<const std::byte> bytes, ContentDigest& digest) {
-  if (bytes.size() <= kWhole) return digest.add(bytes);
+  if (bytes.size() <= kWholeDigest) return digest.add(bytes);
   digest.add(bytes.first(kMiB));
   // The blocks leave kSampledBlocks + 1 equal gaps.
   const uint64_t gap =

@@ -1,6 +1,7 @@
 // Digests of the files of a dataset, which show whether a dataset has changed.
 #pragma once
 
+#include <cstdint>
 #include <span>
 #include <string>
 
@@ -14,6 +15,9 @@ struct FileRecord {
   FileState state;
   std::string digest;
 };
+
+/// The size in bytes up to which the digest of a file covers all its contents.
+inline constexpr uint64_t kWholeDigest = uint64_t{16} << 20;
 
 /// Returns the digest of the contents of a regular file as 32 hexadecimal digits. Of a file of more
 /// than 16 MiB, it covers the first and the last MiB and 62 blocks of 4 KiB that are evenly spaced

@@ -21,6 +21,7 @@ class AugmentedRows : public SourceRows {
   int64_t row_elements() const override { return 0; }
   std::string row_text(int64_t row) const override { return source_->row_text(row); }
   std::vector<int64_t> file_starts() const override { return source_->file_starts(); }
+  std::vector<fs::path> row_files() const override { return source_->row_files(); }
   std::vector<int64_t> bad_rows() const override { return source_->bad_rows(); }
   RunError bad_row(int64_t row) const override;
   bool is_decoded() const override { return true; }

@@ -46,8 +46,7 @@ class CategoryRows : public SourceRows {
   std::vector<int64_t> class_ids(std::span<const int64_t> rows) const override;
   std::vector<int64_t> apply(const LearnedColumn& learned) override;
 
-  /// The distinct texts of all rows.
-  const CategoryCells& cells() const { return cells_; }
+  const CategoryCells* categories() const override { return &cells_; }
 
  private:
   static constexpr int32_t kBad = -1;

@@ -73,6 +73,12 @@ class CsvImages : public ImageFiles {
     return std::string(shared_->table.columns[request_].text(static_cast<size_t>(row)));
   }
   std::vector<int64_t> file_starts() const override { return shared_->table.first_rows; }
+  std::vector<fs::path> row_files() const override {
+    std::vector<fs::path> files;
+    for (int64_t row = 0; row < rows(); ++row)
+      if (!row_text(row).empty()) files.push_back(path_of(row));
+    return files;
+  }
   std::vector<int64_t> bad_rows() const override { return shared_->table.bad_rows; }
   RunError bad_row(int64_t row) const override { return shared_->source.bad_row(row); }
 

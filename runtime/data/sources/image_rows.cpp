@@ -102,4 +102,13 @@ std::span<const std::byte> ImageRows::read(int64_t row, const RowDraws&, Scratch
   return scratch.image.data;
 }
 
+std::optional<ImageSize> ImageRows::stored_size(int64_t row, Scratch& scratch) const {
+  const std::span<const std::byte> bytes = files_->bytes(row, scratch.bytes);
+  try {
+    return read_image_header(bytes, options_).size;
+  } catch (const RunError& error) {
+    throw BadRowError(fmt::format("{}: {}", files_->row_text(row), error.what()), error.hint());
+  }
+}
+
 }  // namespace flow::data

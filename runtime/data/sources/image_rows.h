@@ -26,6 +26,8 @@ class ImageFiles {
   /// The path of an image, which begins its messages.
   virtual std::string row_text(int64_t row) const = 0;
   virtual std::vector<int64_t> file_starts() const { return {0}; }
+  /// The files of the images, if another file names them.
+  virtual std::vector<fs::path> row_files() const { return {}; }
   virtual std::vector<int64_t> bad_rows() const { return {}; }
   virtual RunError bad_row(int64_t row) const { return RunError(row_text(row)); }
   virtual void recovering(const std::function<void()>& read) const { read(); }
@@ -41,12 +43,14 @@ class ImageRows : public SourceRows {
   int64_t row_elements() const override { return 0; }
   std::string row_text(int64_t row) const override { return files_->row_text(row); }
   std::vector<int64_t> file_starts() const override { return files_->file_starts(); }
+  std::vector<fs::path> row_files() const override { return files_->row_files(); }
   std::vector<int64_t> bad_rows() const override { return files_->bad_rows(); }
   RunError bad_row(int64_t row) const override;
   bool is_decoded() const override { return true; }
   void recovering(const std::function<void()>& read) const override { files_->recovering(read); }
   std::span<const std::byte> read(int64_t row, const RowDraws& draws,
                                   Scratch& scratch) const override;
+  std::optional<ImageSize> stored_size(int64_t row, Scratch& scratch) const override;
 
  private:
   DecodeOptions options_;

@@ -167,12 +167,6 @@ std::vector<Source> open_together(std::span<const plan::Column* const> columns, 
   }
 }
 
-Source augmented(const plan::Column& column, Source source) {
-  if (!column.image || column.image->augment.empty()) return source;
-  return std::make_shared<AugmentedRows>(std::move(source), column.image->augment,
-                                         column.source_row_shape());
-}
-
 /// Opens columns and names the place in the job file in errors.
 std::vector<Source> open_at_place(std::span<const plan::Column* const> columns, bool is_read,
                                   const fs::path& root) {
@@ -186,6 +180,12 @@ std::vector<Source> open_at_place(std::span<const plan::Column* const> columns, 
 }
 
 }  // namespace
+
+Source augmented(const plan::Column& column, Source source) {
+  if (!column.image || column.image->augment.empty()) return source;
+  return std::make_shared<AugmentedRows>(std::move(source), column.image->augment,
+                                         column.source_row_shape());
+}
 
 Source open_source(const plan::Column& column, const fs::path& root) {
   const plan::Column* const one = &column;

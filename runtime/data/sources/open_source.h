@@ -23,4 +23,8 @@ std::vector<std::shared_ptr<SourceRows>> open_sources(const plan::Dataset& datas
                                                       const std::vector<std::string>& read,
                                                       const fs::path& root);
 
+/// Returns the rows of a source as the column augments them.
+std::shared_ptr<SourceRows> augmented(const plan::Column& column,
+                                      std::shared_ptr<SourceRows> source);
+
 }  // namespace flow::data

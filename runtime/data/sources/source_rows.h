@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -12,6 +13,7 @@
 
 #include "runtime/base/array.h"
 #include "runtime/base/error.h"
+#include "runtime/base/file.h"
 #include "runtime/data/image/image.h"
 #include "runtime/data/sources/learned.h"
 #include "runtime/io/npy.h"
@@ -53,6 +55,8 @@ class BadRowError : public RunError {
   explicit BadRowError(const RunError& error) : RunError(error) {}
 };
 
+struct CategoryCells;
+
 /// The rows of one or several files, which form one stream. All members but `apply` may be called
 /// by several threads, each with a scratch of its own.
 class SourceRows {
@@ -68,6 +72,8 @@ class SourceRows {
   virtual std::string row_text(int64_t row) const = 0;
   /// The first row of each file.
   virtual std::vector<int64_t> file_starts() const { return {0}; }
+  /// The files that the rows name, such as the images of a CSV file.
+  virtual std::vector<fs::path> row_files() const { return {}; }
   /// Returns the rows that are known to be bad without decoding them, in ascending order.
   virtual std::vector<int64_t> bad_rows() const { return {}; }
   /// Returns the error of a bad row, whose message begins with its place.
@@ -91,6 +97,11 @@ class SourceRows {
 
   /// Returns true if the element is missing and was not replaced yet.
   virtual bool is_missing(int64_t, int64_t) const { return false; }
+  /// Returns the texts of rows of categories, or null for other rows.
+  virtual const CategoryCells* categories() const { return nullptr; }
+  /// Returns the size of an image as its file has it, or nothing if rows are not images. Throws
+  /// BadRowError if the file cannot be read.
+  virtual std::optional<ImageSize> stored_size(int64_t, Scratch&) const { return {}; }
   /// Learns what only this kind of source can learn: replacements, categories, characters. `rows`
   /// are rows of the source, in order.
   virtual void learn(std::span<const int64_t>, LearnedColumn&) const {}

@@ -8,6 +8,7 @@
 #include "runtime/base/digest.h"
 #include "runtime/base/error.h"
 #include "runtime/base/text.h"
+#include "runtime/data/files/digest.h"
 #include "runtime/exec/core/run_files.h"
 #include "runtime/io/npy.h"
 #include "runtime/plan/difference.h"
@@ -76,6 +77,7 @@ DataFiles data_before(const Checkpoint& checkpoint) {
     if (digest.size() != kDigits) continue;
     data[name].digest = digest;
     if (files && files->data.contains(name)) data[name].stamp = files->data.at(name);
+    if (files && files->files.contains(name)) data[name].files = files->files.at(name);
   }
   return data;
 }
@@ -201,6 +203,22 @@ void require_same_inputs(const Checkpoint& checkpoint, const RunRequest& request
                        "repeat the --input options of the run");
 }
 
+namespace {
+
+/// Returns true if the digest is that of a whole large file, which older versions wrote. The digest
+/// of a small file is the same in all versions.
+bool has_older_digest(const DataFile& now, const std::string& digest) {
+  return now.source.paths.size() == 1 && now.bytes > data::kWholeDigest &&
+         digest_of_file(now.source.paths.front()) == digest;
+}
+
+std::string change_of(const DataFile& before, const DataFile& now) {
+  if (std::string change = first_difference(before, now); !change.empty()) return change;
+  return fmt::format("{} has digest {}; expected {}", now.source.text(), now.digest, before.digest);
+}
+
+}  // namespace
+
 DataFiles require_same_data(const Checkpoint& checkpoint, const RunRequest& request) {
   const DataFiles before = data_before(checkpoint);
   const DataFiles data = hash_data(request, request.verify_data ? DataFiles() : before);
@@ -210,10 +228,9 @@ DataFiles require_same_data(const Checkpoint& checkpoint, const RunRequest& requ
       throw RequestError(fmt::format("{}: the data of `{}` no longer come from a file",
                                      cannot_resume(checkpoint), name),
                          kOtherData);
-    if (found->second.digest != file.digest)
-      throw RequestError(fmt::format("{}: the data of `{}` changed: {} has digest {}; expected {}",
-                                     cannot_resume(checkpoint), name, found->second.path_text(),
-                                     found->second.digest, file.digest),
+    if (found->second.digest != file.digest && !has_older_digest(found->second, file.digest))
+      throw RequestError(fmt::format("{}: the data of `{}` changed: {}", cannot_resume(checkpoint),
+                                     name, change_of(file, found->second)),
                          kOtherData);
   }
   return data;

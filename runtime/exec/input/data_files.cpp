@@ -9,10 +9,11 @@
 #include <fstream>
 #include <variant>
 
-#include "runtime/base/digest.h"
+#include "runtime/base/display.h"
 #include "runtime/base/philox.h"
 #include "runtime/base/process.h"
 #include "runtime/base/text.h"
+#include "runtime/data/files/digest.h"
 #include "runtime/data/sources/column_files.h"
 
 namespace flow::exec {
@@ -29,16 +30,18 @@ DataPaths all_paths(const RunRequest& request) {
   const auto add = [&paths](const std::string& name, const plan::InputSource& source,
                             const fs::path& root) {
     paths.erase(name);
-    if (const auto* npy = std::get_if<plan::FromNpy>(&source)) paths[name] = {root / npy->path};
+    if (const auto* npy = std::get_if<plan::FromNpy>(&source))
+      paths[name] = {{root / npy->path}, root};
   };
   for (const plan::Job* job : jobs_of(request)) {
     const std::string prefix = job == &request.job ? "" : job->name + ":";
     for (const plan::Dataset& dataset : job->datasets)
       for (const plan::Column& column : dataset.columns) {
-        std::vector<fs::path>& files = paths[prefix + dataset.name + "." + column.name];
-        files = data::files_of(column, request.root);
+        DataPath& files = paths[prefix + dataset.name + "." + column.name];
+        files = {data::files_of(column, request.root), request.root,
+                 column.source == plan::SourceKind::kImages};
         for (fs::path& helper : data::helper_files_of(column, request.root))
-          files.push_back(std::move(helper));
+          files.paths.push_back(std::move(helper));
       }
     for (const plan::Input& input : job->inputs)
       add(prefix + (*job)[input.tensor].name, input.source, request.root);
@@ -58,9 +61,26 @@ std::optional<plan::FileStamp> stamp_of_file(const fs::path& path) {
                          nanoseconds(status.st_mtim), changed};
 }
 
+/// Returns the name of a file in the digest of several files. It does not depend on the folder of
+/// the job file.
+std::string name_of(const fs::path& path, const DataPath& source) {
+  const fs::path relative = path.lexically_relative(source.root);
+  return relative.empty() ? path.string() : relative.string();
+}
+
+data::FileRecord record_of(const fs::path& path, const std::string& name, bool size_only) {
+  data::FileRecord record{data::file_state({}, path.string()), {}};
+  if (!size_only) {
+    record.digest = data::digest_of_samples(path);
+    data::require_unchanged({}, record.state);
+  }
+  record.state.name = name;
+  return record;
+}
+
 }  // namespace
 
-std::string DataFile::path_text() const {
+std::string DataPath::text() const {
   const std::string first = paths.front().string();
   if (paths.size() == 1) return first;
   return fmt::format("{} and {} more", first, counted(paths.size() - 1, "file"));
@@ -70,20 +90,26 @@ DataPaths data_paths(const RunRequest& request) {
   DataPaths paths = all_paths(request);
   std::error_code ignored;
   std::erase_if(paths, [&](const auto& named) {
-    return std::ranges::none_of(
-        named.second, [&](const fs::path& path) { return fs::is_regular_file(path, ignored); });
+    return std::ranges::none_of(named.second.paths, [&](const fs::path& path) {
+      return fs::is_regular_file(path, ignored);
+    });
   });
   return paths;
 }
 
-std::string digest_of_files(const std::vector<fs::path>& paths) {
-  if (paths.size() == 1) return digest_of_file(paths.front());
-  ContentDigest digest;
-  for (const fs::path& path : paths) {
-    const std::string one = digest_of_file(path);
-    digest.add(std::as_bytes(std::span(one)));
+DataFile hash_files(const DataPath& source) {
+  DataFile hashed{.source = source, .digest = {}, .stamp = {}};
+  std::vector<data::FileRecord> records;
+  for (const fs::path& path : source.paths) {
+    const std::string name = name_of(path, source);
+    records.push_back(record_of(path, name, source.sizes_only));
+    hashed.bytes += records.back().state.size;
+    if (source.paths.size() > 1)
+      hashed.files.push_back({escaped(name), records.back().state.size, records.back().digest});
   }
-  return digest.text();
+  hashed.digest = records.size() == 1 && !source.sizes_only ? records[0].digest
+                                                            : data::digest_of_files(records);
+  return hashed;
 }
 
 std::string file_identity(const fs::path& path) {
@@ -111,20 +137,35 @@ std::optional<plan::FileStamp> stamp_of(const std::vector<fs::path>& paths) {
 
 DataFiles hash_data(const RunRequest& request, const DataFiles& known) {
   DataFiles files;
-  std::map<std::vector<fs::path>, DataFile> done;  // several columns may be in the same files
-  for (const auto& [name, paths] : data_paths(request)) {
-    const auto [at, fresh] = done.try_emplace(paths);
+  std::map<DataPath, DataFile> done;  // several columns may be in the same files
+  for (const auto& [name, source] : data_paths(request)) {
+    const auto [at, fresh] = done.try_emplace(source);
     DataFile& file = at->second;
     if (fresh) {
-      file = {paths, {}, stamp_of(paths)};  // taken before reading, to detect later changes
+      const auto stamp = stamp_of(source.paths);  // taken before reading, to detect later changes
       const auto before = known.find(name);
-      const bool unchanged =
-          before != known.end() && file.stamp && file.stamp == before->second.stamp;
-      file.digest = unchanged ? before->second.digest : digest_of_files(paths);
+      const bool unchanged = before != known.end() && stamp && stamp == before->second.stamp;
+      file = unchanged ? before->second : hash_files(source);
+      file.source = source;
+      file.stamp = stamp;
+      if (unchanged) file.bytes = stamp->size;
     }
     files[name] = file;
   }
   return files;
+}
+
+std::string first_difference(const DataFile& before, const DataFile& now) {
+  const auto [old, current] = std::ranges::mismatch(before.files, now.files);
+  const bool no_more = old == before.files.end(), ended = current == now.files.end();
+  if (before.files.empty() || (no_more && ended)) return {};
+  if (no_more) return fmt::format("{} is new", current->name);
+  if (ended) return fmt::format("{} is missing", old->name);
+  if (old->name != current->name)
+    return fmt::format("{} is at the place of {}", current->name, old->name);
+  if (old->size != current->size)
+    return fmt::format("{} has {} bytes; expected {}", old->name, current->size, old->size);
+  return fmt::format("{} has digest {}; expected {}", old->name, current->digest, old->digest);
 }
 
 }  // namespace flow::exec

@@ -25,27 +25,41 @@
 
 namespace flow::exec {
 
-/// The data files of a column or input, and the digest of their contents.
-struct DataFile {
+/// The paths of the data files of a column or input, in the order of their rows.
+struct DataPath {
   std::vector<fs::path> paths;
+  fs::path root;            // names of several files are relative to this folder
+  bool sizes_only = false;  // the digest covers names and sizes, but no contents
+
+  auto operator<=>(const DataPath&) const = default;
+  /// Returns the path, or "PATH and 3 more files".
+  std::string text() const;
+};
+
+/// The digest of the data files of a column or input.
+struct DataFile {
+  DataPath source;
   std::string digest;
   std::optional<plan::FileStamp> stamp;  // set if a change of a file must change the stamp
-
-  /// Returns the path, or "PATH and 3 more files".
-  std::string path_text() const;
+  /// Each of several files. Empty for a single file, and if a checkpoint does not list them.
+  std::vector<plan::DataFileRecord> files = {};
+  uint64_t bytes = 0;  // of all files
 };
 
 /// The data files by column ("digits.labels") or input. Names for called jobs begin with "JOB:".
 using DataFiles = std::map<std::string, DataFile>;
 
 /// The paths of the data files, by the same names.
-using DataPaths = std::map<std::string, std::vector<fs::path>>;
+using DataPaths = std::map<std::string, DataPath>;
 
 /// Returns the files that the request's jobs read. Streams and pipes are omitted.
 DataPaths data_paths(const RunRequest& request);
 
-/// Returns the digest of the files of a column or input.
-std::string digest_of_files(const std::vector<fs::path>& paths);
+/// Computes the digest of the files of a column or input: of a single file, the digest of its
+/// contents (data::digest_of_samples), so that the file may be moved; of several files, the digest
+/// of their names, sizes and contents. The stamp is left out. Throws RunError if a file cannot be
+/// read, or changes while it is read.
+DataFile hash_files(const DataPath& source);
 
 /// Hashes the data files. Files whose stamp is in `known` are not read, because their contents have
 /// not changed. Throws RunError if a file cannot be read.
@@ -55,6 +69,10 @@ DataFiles hash_data(const RunRequest& request, const DataFiles& known);
 /// the inodes, and the latest times. Returns nothing if a file changed within the last two seconds,
 /// because the next change might leave the same times.
 std::optional<plan::FileStamp> stamp_of(const std::vector<fs::path>& paths);
+
+/// Returns the first difference between the files of a column in a checkpoint and now: "pets/3.jpg
+/// has 40 bytes; expected 30". Empty if the checkpoint does not list the files.
+std::string first_difference(const DataFile& before, const DataFile& now);
 
 /// Returns a text that identifies a file. Processes that get the same text read the same file,
 /// regardless of paths, mounts and containers: it contains the host, its boot, the device, the

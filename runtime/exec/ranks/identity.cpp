@@ -131,16 +131,16 @@ std::set<size_t> readers_of(const std::vector<ListedFiles>& files, const std::st
 }
 
 /// Returns the digests of the files that this rank must hash, by name.
-std::string hash_files(const std::vector<ListedFiles>& files, size_t rank, const DataPaths& data,
-                       const DataFiles& known) {
-  std::map<std::vector<fs::path>, std::string> done;  // several columns may be in the same files
+std::string hash_listed(const std::vector<ListedFiles>& files, size_t rank, const DataPaths& data,
+                        const DataFiles& known) {
+  std::map<DataPath, std::string> done;  // several columns may be in the same files
   Json digests = Json::object();
-  for (const auto& [name, paths] : data) {
+  for (const auto& [name, source] : data) {
     if (!readers_of(files, name).contains(rank)) continue;
-    std::string& digest = done[paths];
+    std::string& digest = done[source];
     const auto before = known.find(name);
     if (digest.empty())
-      digest = before != known.end() ? before->second.digest : digest_of_files(paths);
+      digest = before != known.end() ? before->second.digest : hash_files(source).digest;
     digests[name] = digest;
   }
   return digests.dump();
@@ -152,7 +152,7 @@ std::vector<Json> join_digests(const Ranks& ranks, const std::vector<ListedFiles
   std::exception_ptr error;
   std::string mine;
   try {
-    mine = hash_files(files, static_cast<size_t>(ranks.rank()), paths, known);
+    mine = hash_listed(files, static_cast<size_t>(ranks.rank()), paths, known);
   } catch (const std::exception&) {
     error = std::current_exception();
   }
@@ -243,10 +243,10 @@ int threads_here(std::span<const RankIdentity> ranks, int rank, int usable_cores
 std::string describe_data(const std::string& device, const RunRequest& request,
                           const StepIndex& step_index) {
   ListedFiles files;
-  for (const auto& [name, paths] : data_paths(request)) {
+  for (const auto& [name, source] : data_paths(request)) {
     std::string identity;
-    for (const fs::path& path : paths) identity += file_identity(path);
-    files[name] = {identity, DataFile{paths, {}, {}}.path_text()};
+    for (const fs::path& path : source.paths) identity += file_identity(path);
+    files[name] = {identity, source.text()};
   }
   return Json{{"device", device_model(device)},
               {"rows", step_index.has_rows() ? step_index.rows() : 0},

@@ -5,12 +5,15 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <map>
+#include <set>
 #include <system_error>
 #include <utility>
 #include <variant>
 #include <vector>
 
 #include "flow_version.h"
+#include "runtime/base/digest.h"
 #include "runtime/base/display.h"
 #include "runtime/base/error.h"
 #include "runtime/base/process.h"
@@ -40,14 +43,58 @@ std::string root_from_run(const RunRequest& request) {
   return error || way.empty() ? fs::absolute(root).string() : way.string();
 }
 
-/// Returns the number of rows if `name` is a column of the job's own datasets.
-std::optional<int64_t> rows_of(const std::string& name, const plan::Job& job,
-                               const InputPipeline& input_pipeline) {
-  const bool own = std::ranges::any_of(job.datasets, [&](const plan::Dataset& dataset) {
-    return name.starts_with(dataset.name + ".");
-  });
-  if (!own || !input_pipeline.step_index().has_rows()) return {};
-  return input_pipeline.step_index().rows();
+/// Adds the rows of the datasets that a job reads.
+void add_rows(const InputPipeline& input_pipeline, plan::RunRecord& record) {
+  for (const auto& dataset : input_pipeline.datasets()) {
+    plan::RunRecord::Data& data = record.data[std::string(dataset->dataset_name())];
+    data.rows = dataset->counts().rows;
+    data.bad_rows = dataset->counts().bad_rows;
+  }
+}
+
+/// Returns the name of the dataset if `name` is one of its columns, "JOB:DATASET.COLUMN".
+std::optional<std::string> dataset_of(const std::string& name, const RunRequest& request) {
+  const size_t colon = name.find(':');
+  const std::string column = colon == name.npos ? name : name.substr(colon + 1);
+  for (const plan::Job* job : jobs_of(request))
+    for (const plan::Dataset& dataset : job->datasets)
+      if (column.starts_with(dataset.name + ".")) return dataset.name;
+  return {};
+}
+
+/// Counts the files and bytes of a dataset or input, and joins the digests of its columns.
+void add_files(const std::set<fs::path>& files, plan::RunRecord::Data& data) {
+  std::error_code missing;
+  data.files = std::ssize(files);
+  for (const fs::path& file : files) {
+    const uintmax_t bytes = fs::file_size(file, missing);
+    if (!missing) data.bytes += bytes;
+  }
+  std::set<std::string> digests;
+  for (const auto& [column, digest] : data.columns) digests.insert(digest);
+  if (digests.empty()) return;
+  data.digest = *digests.begin();
+  if (digests.size() == 1) return;
+  ContentDigest joined;
+  for (const auto& [column, digest] : data.columns) joined.add(std::as_bytes(std::span(digest)));
+  data.digest = joined.text();
+}
+
+/// Adds the datasets and the .npy files of inputs.
+void add_data(const RunRequest& request, const PreparedRun& prepared, plan::RunRecord& record) {
+  add_rows(*prepared.input_pipeline, record);
+  for (const auto& job : prepared.called.jobs()) add_rows(*job->prepared().input_pipeline, record);
+  std::map<std::string, std::set<fs::path>> files;
+  for (const auto& [name, file] : prepared.start.data) {
+    const std::optional<std::string> dataset = dataset_of(name, request);
+    plan::RunRecord::Data& data = record.data[dataset.value_or(name)];
+    if (dataset)
+      data.columns[name.substr(name.rfind('.') + 1)] = file.digest;
+    else
+      data.digest = file.digest;
+    files[dataset.value_or(name)].insert(file.source.paths.begin(), file.source.paths.end());
+  }
+  for (const auto& [name, paths] : files) add_files(paths, record.data[name]);
 }
 
 }  // namespace
@@ -97,8 +144,7 @@ plan::RunRecord record_of(const Backend& backend, const RunRequest& request,
   record.arena_bytes = prepared.program->memory().arena;
   record.peak_memory_bytes = peak_memory();
   record.libraries = backend.libraries();
-  for (const auto& [name, file] : prepared.start.data)
-    record.data[name] = {rows_of(name, request.job, *prepared.input_pipeline), file.digest};
+  add_data(request, prepared, record);
   if (const Ranks* ranks = request.ranks) {
     record.ranks = {ranks->size(), prepared.program->memory().sent};
     const std::string mpi = ranks->collectives().library();

@@ -160,8 +160,13 @@ std::string to_json(const RunRecord& record) {
   if (record.ranks)
     json["ranks"] = {{"count", record.ranks->count}, {"bytes_a_step", record.ranks->bytes_a_step}};
   for (const auto& [name, data] : record.data) {
-    if (data.rows) json["data"][name]["rows"] = *data.rows;
-    json["data"][name]["digest"] = data.digest;
+    OrderedJson& written = json["data"][name];
+    if (data.rows) written["rows"] = *data.rows;
+    if (data.bad_rows) written["bad_rows"] = *data.bad_rows;
+    written["files"] = data.files;
+    written["bytes"] = data.bytes;
+    written["digest"] = data.digest;
+    if (!data.columns.empty()) written["columns"] = data.columns;
   }
   // Command lines and paths need not be UTF-8. The record is written all the same.
   return json.dump(2, ' ', false, OrderedJson::error_handler_t::replace) + "\n";

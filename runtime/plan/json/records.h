@@ -128,10 +128,22 @@ struct OutputRecord {
   bool operator==(const OutputRecord&) const = default;
 };
 
+/// One of several data files of a column.
+struct DataFileRecord {
+  std::string name;    // relative to the folder of the job file
+  uint64_t size = 0;   // in bytes
+  std::string digest;  // of the contents; empty if only the name and the size count
+
+  bool operator==(const DataFileRecord&) const = default;
+};
+
 /// The content of files.json of a checkpoint: facts that are true only of this run on this machine.
 /// They are kept apart so that checkpoint.json of two equal runs is equal.
 struct FilesRecord {
-  std::map<std::string, FileStamp> data;        // files of CheckpointRecord::data with known stamps
+  std::map<std::string, FileStamp> data;  // files of CheckpointRecord::data with known stamps
+  /// The files of columns that have at most kMostListedFiles. Nothing in an older version.
+  std::map<std::string, std::vector<DataFileRecord>> files;
+  static constexpr size_t kMostListedFiles = 10'000;
   std::map<std::string, OutputRecord> outputs;  // by path relative to the run directory
   int version = 1;
   std::string checksum = {};
@@ -148,10 +160,14 @@ struct RunRecord {
     int count = 1;
     uint64_t bytes_a_step = 0;  // the bytes that each rank sends to the others per step, on average
   };
-  /// A data file.
+  /// A dataset, or the .npy file of an input.
   struct Data {
-    std::optional<int64_t> rows;  // the rows that the job reads; nothing for data of a called job
-    std::string digest;           // the ContentDigest of the whole file
+    std::optional<int64_t> rows = {};      // rows that are not bad, in all parts
+    std::optional<int64_t> bad_rows = {};  // nothing for an input
+    int64_t files = 0;
+    uint64_t bytes = 0;
+    std::string digest = {};  // of the names, sizes and contents of the files
+    std::map<std::string, std::string> columns = {};  // digests of the columns of a dataset
   };
   std::string job, source, plan_hash, device, instruction_set, version;
   std::string host;                    // the name of the machine
@@ -171,7 +187,7 @@ struct RunRecord {
   std::string
       stop_reason;  // "done", "signal", "command", "hook: ...", "failure", "early_stopping: ..."
   std::map<std::string, std::string> libraries;  // "onednn": "2.6.3"
-  std::map<std::string, Data> data = {};         // by column ("digits.labels") or input
+  std::map<std::string, Data> data = {};         // by dataset ("digits") or input
 };
 std::string to_json(const RunRecord& record);
 

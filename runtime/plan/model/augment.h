@@ -6,7 +6,6 @@
 
 #include <array>
 #include <cstdint>
-#include <limits>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -41,11 +40,7 @@ using Interval = std::array<double, 2>;
 /// JPEG has no larger sides.
 inline constexpr double kMaxSide = 65535;
 inline constexpr Bounds kSide{.min = 1, .max = kMaxSide}, kPadding{.min = 0, .max = kMaxSide},
-    kProbability{.min = 0, .max = 1}, kShare{.max = 1, .above = 0},
-    kFinite{.below = std::numeric_limits<double>::infinity(),
-            .above = -std::numeric_limits<double>::infinity()},
-    kAmount{.min = 0, .below = std::numeric_limits<double>::infinity()},
-    kRatio{.below = std::numeric_limits<double>::infinity(), .above = 0};
+    kProbability{.min = 0, .max = 1}, kShare{.max = 1, .above = 0};
 
 struct Crop {
   Extents size{};
@@ -82,7 +77,7 @@ struct Brightness {
     return Record{"brightness", "Multiplies the image by a random factor.",
                   "v = f v, f uniform in [max(0, 1 - b), 1 + b]",
                   std::tuple{Field{"brightness", &Brightness::amount, "",
-                                   "largest deviation b of the factor from 1", kAmount}}};
+                                   "largest deviation b of the factor from 1", kNotNegative}}};
   }
 };
 
@@ -94,7 +89,7 @@ struct Contrast {
                   "Multiplies the differences from the mean gray of the image by a random factor.",
                   "v = m + f (v - m), f uniform in [max(0, 1 - b), 1 + b]",
                   std::tuple{Field{"contrast", &Contrast::amount, "",
-                                   "largest deviation b of the factor from 1", kAmount}}};
+                                   "largest deviation b of the factor from 1", kNotNegative}}};
   }
 };
 
@@ -106,7 +101,7 @@ struct Saturation {
                   "Multiplies the differences from the gray of each pixel by a random factor.",
                   "v = g + f (v - g), f uniform in [max(0, 1 - b), 1 + b]",
                   std::tuple{Field{"saturation", &Saturation::amount, "",
-                                   "largest deviation b of the factor from 1", kAmount}}};
+                                   "largest deviation b of the factor from 1", kNotNegative}}};
   }
 };
 
@@ -125,7 +120,7 @@ struct RandomResizedCrop {
         std::tuple{Field{"random_resized_crop", &T::size, "",
                          "height and width of the result, or both as one number", kSide},
                    Field{"area", &T::area, "[0.08, 1]", "share of the area of the image", kShare},
-                   Field{"aspect", &T::aspect, "[3/4, 4/3]", "width divided by height", kRatio},
+                   Field{"aspect", &T::aspect, "[3/4, 4/3]", "width divided by height", kPositive},
                    Field{"filter", &T::filter, "bilinear", "bilinear, bicubic or nearest"}}};
   }
 };
@@ -142,8 +137,8 @@ struct Erase {
         std::tuple{
             Field{"p", &Erase::p, "0.5", "probability", kProbability},
             Field{"area", &Erase::area, "[0.02, 1/3]", "share of the area of the image", kShare},
-            Field{"aspect", &Erase::aspect, "[0.3, 3.3]", "height divided by width", kRatio},
-            Field{"value", &Erase::value, "0", "normalized value of the box", kFinite}}};
+            Field{"aspect", &Erase::aspect, "[0.3, 3.3]", "height divided by width", kPositive},
+            Field{"value", &Erase::value, "0", "normalized value of the box", Bounds{}}}};
   }
 };
 
@@ -154,8 +149,9 @@ struct Cutout {
   static constexpr auto record() {
     return Record{
         "cutout", "Overwrites a square around a random pixel after normalization.", "",
-        std::tuple{Field{"cutout", &Cutout::side, "", "side of the square in pixels", kSide},
-                   Field{"value", &Cutout::value, "0", "normalized value of the square", kFinite}}};
+        std::tuple{
+            Field{"cutout", &Cutout::side, "", "side of the square in pixels", kSide},
+            Field{"value", &Cutout::value, "0", "normalized value of the square", Bounds{}}}};
   }
 };
 

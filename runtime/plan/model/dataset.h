@@ -120,15 +120,15 @@ struct Mix {
     constexpr Bounds kBeta{.min = 0.05, .max = 4};
     return Record{
         "mix", "Mixes pairs of rows in train jobs.", "",
-        std::tuple{Field{"mixup", &T::mixup, "none",
-                         "parameter a of the distribution Beta(a, a) of the share of each row",
-                         kBeta},
-                   Field{"cutmix", &T::cutmix, "none",
-                         "parameter a of Beta(a, a), which determines the box that comes from the "
-                         "other image",
-                         kBeta},
-                   Field{"columns", &T::columns, "",
-                         "columns to mix, the image first, then its labels with `one_hot`"}}};
+        std::tuple{
+            Field{"mixup", &T::mixup, "none",
+                  "parameter a of the distribution Beta(a, a) of the share of each row", kBeta},
+            Field{"cutmix", &T::cutmix, "none",
+                  "parameter a of Beta(a, a), which determines the box that comes from the "
+                  "other image",
+                  kBeta},
+            Field{"columns", &T::columns, "",
+                  "columns to mix, the image first, then its labels with `one_hot`"}}};
   }
 };
 

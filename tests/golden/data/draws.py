@@ -303,17 +303,17 @@ AUGMENT = {
 }
 
 
-def augment(image, bits, train, ops, row, epoch, attempt):
-    """Without normalization: the values are the samples."""
-    seen, v = {}, image.astype(np.int64)
+def augment(image, bits, train, ops, row, epoch, attempt, seed=SEED, dataset=DATASET, normalize=lambda v: v):
+    """Without `normalize`, the values are the samples."""
+    seen, v, is_normalized = {}, image.astype(np.int64), False
     for op, args in ops:
         seen[op] = seen.get(op, 0) + 1
-        name = f"{DATASET}/augment/{op}" + (f"/{seen[op]}" if seen[op] > 1 else "")
+        name = f"{dataset}/augment/{op}" + (f"/{seen[op]}" if seen[op] > 1 else "")
         function, words = OPS[op]
-        if op in ("erase", "cutout"):
-            v = v.astype(np.float64)
-        v = function(v, Words(SEED, name, epoch, attempt, words * row), train, 2**bits - 1, **args)
-    return v
+        if op in ("erase", "cutout") and not is_normalized:
+            v, is_normalized = normalize(v).astype(np.float64), True
+        v = function(v, Words(seed, name, epoch, attempt, words * row), train, 2**bits - 1, **args)
+    return v if is_normalized else normalize(v)
 
 
 # Mixing: (mixup, cutmix, rows) for batches 0 ... 7 of two epochs.
@@ -327,12 +327,12 @@ MIX = {
 }
 
 
-def mix(mixup, cutmix, epoch, batch, image, label):
-    w = Words(7, "pets/mix", epoch, 0, 8 * batch)
+def mix(mixup, cutmix, epoch, batch, image, label, seed=7, dataset="pets"):
+    w = Words(seed, f"{dataset}/mix", epoch, 0, 8 * batch)
     use_mixup = w[0] < 2**31 if mixup and cutmix else bool(mixup)
     a, attempt = mixup if use_mixup else cutmix, 0
     while True:
-        wa = Words(7, "pets/mix", epoch, attempt, 8 * batch)
+        wa = Words(seed, f"{dataset}/mix", epoch, attempt, 8 * batch)
         x, y = (math.pow(((wa[k] >> 8) + 1) * 2.0**-24, 1 / a) for k in (1, 2))
         if x + y <= 1:
             break
@@ -496,4 +496,5 @@ def main():
     np.savez_compressed(pathlib.Path(__file__).with_suffix(".npz"), **out)
 
 
-main()
+if __name__ == "__main__":
+    main()

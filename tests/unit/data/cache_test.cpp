@@ -14,9 +14,9 @@
 namespace flow::data {
 namespace {
 
-const CacheSource kSource = {"keys", {{"a.csv", 3, 5}, {"b \xff\n.csv", 4, 6}}};
+const CacheSource kCacheSource = {"keys", {{"a.csv", 3, 5}, {"b \xff\n.csv", 4, 6}}};
 
-struct Folder : FreshDirectory {
+struct CacheFolder : FreshDirectory {
   /// Writes two columns of `rows` rows, whose values count from `first`.
   void write(const CacheSource& source, int rows, int first = 0) const {
     CacheWriter writer(path(), "d", source, columns());
@@ -34,7 +34,7 @@ struct Folder : FreshDirectory {
       writer.append(1, std::as_bytes(std::span(&x, 1)));
     }
   }
-  std::optional<CachedColumns> open(const CacheSource& source = kSource) const {
+  std::optional<CachedColumns> open(const CacheSource& source = kCacheSource) const {
     return open_cache(path(), "d", source);
   }
   bool is_used() const { return open().has_value(); }
@@ -47,15 +47,15 @@ struct Folder : FreshDirectory {
   }
 };
 
-const std::vector<std::string> kFiles = {"d.image.npy", "d.json", "d.x.npy"};
+const std::vector<std::string> kCacheFiles = {"d.image.npy", "d.json", "d.x.npy"};
 
 }  // namespace
 
-TEST_CASE("A cache returns its columns and details", "[data]") {
-  const Folder folder;
+TEST_CASE("A cache returns its columns and details", "[data][cache]") {
+  const CacheFolder folder;
   CHECK_FALSE(folder.is_used());
-  folder.write(kSource, 300'000);
-  CHECK(folder.names() == kFiles);
+  folder.write(kCacheSource, 300'000);
+  CHECK(folder.names() == kCacheFiles);
   const auto cached = folder.open();
   REQUIRE(cached);
   CHECK(cached->details["bad_rows"] == 2);
@@ -69,28 +69,28 @@ TEST_CASE("A cache returns its columns and details", "[data]") {
   CHECK(x.view().as<double>()[299'999] == 149'999.5);
 }
 
-TEST_CASE("The record names all files with sizes and times", "[data]") {
-  const Folder folder;
-  folder.write(kSource, 1);
+TEST_CASE("The record names all files with sizes and times", "[data][cache]") {
+  const CacheFolder folder;
+  folder.write(kCacheSource, 1);
   const Json record = plan::parse_json(read_text(folder / "d.json"), "d.json");
   CHECK(record["keys"] == "keys");
   CHECK(record["files"][0] == Json({{"name", "a.csv"}, {"size", 3}, {"time", 5}}));
   CHECK(record["files"][1]["name"] == "b \\xff\\n.csv");
 }
 
-TEST_CASE("A cache of no rows and of no files is a cache", "[data]") {
-  const Folder folder;
+TEST_CASE("A cache of no rows and of no files is a cache", "[data][cache]") {
+  const CacheFolder folder;
   folder.write({"keys", {}}, 0);
   const auto cached = folder.open({"keys", {}});
   REQUIRE(cached);
   CHECK(cached->columns.at("x").shape == Shape({0}));
 }
 
-TEST_CASE("Any change of the source makes a cache unused", "[data]") {
-  const Folder folder;
-  folder.write(kSource, 2);
+TEST_CASE("Any change of the source makes a cache unused", "[data][cache]") {
+  const CacheFolder folder;
+  folder.write(kCacheSource, 2);
   CHECK(folder.is_used());
-  std::vector<CacheSource> others(7, kSource);
+  std::vector<CacheSource> others(7, kCacheSource);
   others[0].keys = "other";
   others[1].files[0].name = "c.csv";
   others[2].files[1].size = 5;
@@ -104,10 +104,10 @@ TEST_CASE("Any change of the source makes a cache unused", "[data]") {
   CHECK(folder.open(others[0]).has_value());
 }
 
-TEST_CASE("A missing, damaged or foreign file makes a cache unused", "[data]") {
-  const Folder folder, other;
-  folder.write(kSource, 2);
-  other.write(kSource, 2, 7);
+TEST_CASE("A missing, damaged or foreign file makes a cache unused", "[data][cache]") {
+  const CacheFolder folder, other;
+  folder.write(kCacheSource, 2);
+  other.write(kCacheSource, 2, 7);
   const auto restored = [&](const char* name, const std::function<void(const fs::path&)>& change) {
     fs::copy_file(folder / name, other / "kept", fs::copy_options::overwrite_existing);
     const auto time = fs::last_write_time(folder / name);
@@ -119,7 +119,7 @@ TEST_CASE("A missing, damaged or foreign file makes a cache unused", "[data]") {
     CHECK(folder.is_used());
     return used;
   };
-  for (const std::string& name : kFiles) {
+  for (const std::string& name : kCacheFiles) {
     INFO(name);
     CHECK_FALSE(restored(name.c_str(), [](const fs::path& path) { fs::remove(path); }));
     CHECK_FALSE(restored(name.c_str(), [](const fs::path& path) {
@@ -131,9 +131,9 @@ TEST_CASE("A missing, damaged or foreign file makes a cache unused", "[data]") {
   }
 }
 
-TEST_CASE("Records that another program wrote are not trusted", "[data]") {
-  const Folder folder;
-  folder.write(kSource, 2);
+TEST_CASE("Records that another program wrote are not trusted", "[data][cache]") {
+  const CacheFolder folder;
+  folder.write(kCacheSource, 2);
   const std::string whole = read_text(folder / "d.json");
   const std::string begin = whole.substr(0, whole.find("\"columns\""));
   for (const char* end :
@@ -151,33 +151,33 @@ TEST_CASE("Records that another program wrote are not trusted", "[data]") {
   CHECK_THROWS_AS(folder.is_used(), RunError);
 }
 
-TEST_CASE("Columns of two runs are never mixed", "[data]") {
-  const Folder folder;
+TEST_CASE("Columns of two runs are never mixed", "[data][cache]") {
+  const CacheFolder folder;
   // Two writers of different keys; the second one commits while the first one does.
-  CacheSource second = kSource;
+  CacheSource second = kCacheSource;
   second.keys = "second";
-  folder.write(kSource, 2);
+  folder.write(kCacheSource, 2);
   const std::string record = read_text(folder / "d.json");
   folder.write(second, 2, 7);
   write_text_atomically(folder / "d.json", record);
   CHECK_FALSE(folder.is_used());
 }
 
-TEST_CASE("An interrupted writer leaves the old cache, or an unused one", "[data]") {
-  const Folder folder;
-  folder.write(kSource, 2);
+TEST_CASE("An interrupted writer leaves the old cache, or an unused one", "[data][cache]") {
+  const CacheFolder folder;
+  folder.write(kCacheSource, 2);
   {
-    CacheWriter writer(folder.path(), "d", kSource, Folder::columns());
-    Folder::fill(writer, 3);
+    CacheWriter writer(folder.path(), "d", kCacheSource, CacheFolder::columns());
+    CacheFolder::fill(writer, 3);
     CHECK(folder.names().size() == 5);
     CHECK(folder.is_used());
   }
-  CHECK(folder.names() == kFiles);
+  CHECK(folder.names() == kCacheFiles);
   CHECK(folder.is_used());
   FileCalls calls(folder.path());
   calls.fail("rename d.x.npy", EIO);
-  CHECK_THROWS_AS(folder.write(kSource, 3), RunError);
-  CHECK(folder.names() == kFiles);
+  CHECK_THROWS_AS(folder.write(kCacheSource, 3), RunError);
+  CHECK(folder.names() == kCacheFiles);
   CHECK_FALSE(folder.is_used());
 }
 
@@ -204,11 +204,11 @@ class FullDisk : public FileObserver {
 
 }  // namespace
 
-TEST_CASE("A full disk is an error that leaves nothing", "[data]") {
-  const Folder folder;
+TEST_CASE("A full disk is an error that leaves nothing", "[data][cache]") {
+  const CacheFolder folder;
   const auto error_text = [&](int rows) -> std::string {
     try {
-      folder.write(kSource, rows);
+      folder.write(kCacheSource, rows);
     } catch (const RunError& error) {
       return error.what();
     }
@@ -236,10 +236,10 @@ TEST_CASE("A full disk is an error that leaves nothing", "[data]") {
   CHECK_FALSE(folder.is_used());
 }
 
-TEST_CASE("Contents are on the disk before names refer to them", "[data]") {
-  const Folder folder;
+TEST_CASE("Contents are on the disk before names refer to them", "[data][cache]") {
+  const CacheFolder folder;
   FileCalls calls(folder.path());
-  folder.write(kSource, 1);
+  folder.write(kCacheSource, 1);
   const std::vector<std::string> expected = {"fsync .d.image.npy.tmp",
                                              "fsync .d.x.npy.tmp",
                                              "rename d.image.npy",
@@ -250,15 +250,15 @@ TEST_CASE("Contents are on the disk before names refer to them", "[data]") {
   CHECK(calls.list() == expected);
 }
 
-TEST_CASE("Temporary files of killed runs are removed after a day", "[data]") {
-  const Folder folder;
+TEST_CASE("Temporary files of killed runs are removed after a day", "[data][cache]") {
+  const CacheFolder folder;
   for (const char* name : {".d.x.npy.0123456789abcdef.tmp", ".d.y.npy.0123456789abcdef.tmp",
                            ".e.x.npy.0123456789abcdef.tmp"})
     write_text_atomically(folder / name, "");
   const auto old = fs::file_time_type::clock::now() - std::chrono::hours(25);
   fs::last_write_time(folder / ".d.x.npy.0123456789abcdef.tmp", old);
   fs::last_write_time(folder / ".e.x.npy.0123456789abcdef.tmp", old);
-  folder.write(kSource, 1);
+  folder.write(kCacheSource, 1);
   CHECK(folder.names() == std::vector<std::string>{".d.y.npy.0123456789abcdef.tmp",
                                                    ".e.x.npy.0123456789abcdef.tmp", "d.image.npy",
                                                    "d.json", "d.x.npy"});

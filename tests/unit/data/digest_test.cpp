@@ -13,9 +13,9 @@
 namespace flow::data {
 namespace {
 
-constexpr size_t kMiB = 1 << 20;
+constexpr size_t kMebibyte = 1 << 20;
 
-struct Folder : FreshDirectory {
+struct DigestFolder : FreshDirectory {
   void write(const std::string& name, const std::string& bytes) const {
     write_text_atomically(*this / name, bytes);
   }
@@ -25,7 +25,7 @@ struct Folder : FreshDirectory {
   }
 };
 
-std::string of_all(const std::string& bytes) {
+std::string digest_of_all(const std::string& bytes) {
   ContentDigest digest;
   digest.add(std::as_bytes(std::span(bytes)));
   return digest.text();
@@ -33,30 +33,31 @@ std::string of_all(const std::string& bytes) {
 
 }  // namespace
 
-TEST_CASE("Files of up to 16 MiB count whole", "[data]") {
-  const Folder folder;
-  std::string bytes(16 * kMiB, 'x');
-  CHECK(folder.digest(bytes) == of_all(bytes));
-  CHECK(folder.digest("") == of_all(""));
+TEST_CASE("Files of up to 16 MiB count whole", "[data][digest]") {
+  const DigestFolder folder;
+  std::string bytes(16 * kMebibyte, 'x');
+  CHECK(folder.digest(bytes) == digest_of_all(bytes));
+  CHECK(folder.digest("") == digest_of_all(""));
 }
 
-TEST_CASE("Of larger files, both ends and 62 blocks between count", "[data]") {
-  const Folder folder;
-  std::string bytes(16 * kMiB + 12'345, '\0');
+TEST_CASE("Of larger files, both ends and 62 blocks between count", "[data][digest]") {
+  const DigestFolder folder;
+  std::string bytes(16 * kMebibyte + 12'345, '\0');
   for (size_t i = 0; i < bytes.size(); ++i) bytes[i] = static_cast<char>(i * i >> 7);
   // The blocks are found by division, independently of how the product steps through them.
-  std::string samples = bytes.substr(0, kMiB);
-  const size_t gap = (bytes.size() - 2 * kMiB - 62 * 4096) / 63;
-  for (size_t i = 1; i <= 62; ++i) samples += bytes.substr(kMiB + i * gap + (i - 1) * 4096, 4096);
-  samples += bytes.substr(bytes.size() - kMiB);
-  CHECK(folder.digest(bytes) == of_all(samples));
-  bytes[kMiB + 100] ^= 1;
-  CHECK(folder.digest(bytes) == of_all(samples));
-  bytes[kMiB - 1] ^= 1;
-  CHECK(folder.digest(bytes) != of_all(samples));
+  std::string samples = bytes.substr(0, kMebibyte);
+  const size_t gap = (bytes.size() - 2 * kMebibyte - 62 * 4096) / 63;
+  for (size_t i = 1; i <= 62; ++i)
+    samples += bytes.substr(kMebibyte + i * gap + (i - 1) * 4096, 4096);
+  samples += bytes.substr(bytes.size() - kMebibyte);
+  CHECK(folder.digest(bytes) == digest_of_all(samples));
+  bytes[kMebibyte + 100] ^= 1;
+  CHECK(folder.digest(bytes) == digest_of_all(samples));
+  bytes[kMebibyte - 1] ^= 1;
+  CHECK(folder.digest(bytes) != digest_of_all(samples));
 }
 
-TEST_CASE("Names, sizes and contents count, times do not", "[data]") {
+TEST_CASE("Names, sizes and contents count, times do not", "[data][digest]") {
   const FileRecord a{{"a", 1, 5}, "00"}, b{{"b", 1, 5}, "11"};
   const auto digest = [](std::vector<FileRecord> files) { return digest_of_files(files); };
   std::set<std::string> all = {digest({}), digest({a}), digest({a, b}), digest({b, a})};
@@ -75,24 +76,24 @@ TEST_CASE("Names, sizes and contents count, times do not", "[data]") {
   CHECK(all.size() == 8);
 }
 
-TEST_CASE("A digest is computed again only if the state differs", "[data]") {
-  const Folder folder;
+TEST_CASE("A digest is computed again only if the state differs", "[data][digest]") {
+  const DigestFolder folder;
   folder.write("x", "abc");
   const FileRecord first = record_of(folder.path(), "x", nullptr);
-  CHECK(first.digest == of_all("abc"));
+  CHECK(first.digest == digest_of_all("abc"));
   FileRecord claimed = first;
   claimed.digest = "claimed";
   CHECK(record_of(folder.path(), "x", &claimed).digest == "claimed");
   claimed.state.time += 1;
-  CHECK(record_of(folder.path(), "x", &claimed).digest == of_all("abc"));
+  CHECK(record_of(folder.path(), "x", &claimed).digest == digest_of_all("abc"));
   claimed = first;
   claimed.state.name = "y";
   claimed.digest = "claimed";
-  CHECK(record_of(folder.path(), "x", &claimed).digest == of_all("abc"));
+  CHECK(record_of(folder.path(), "x", &claimed).digest == digest_of_all("abc"));
 }
 
-TEST_CASE("A file that changes or disappears during a run is an error", "[data]") {
-  const Folder folder;
+TEST_CASE("A file that changes or disappears during a run is an error", "[data][digest]") {
+  const DigestFolder folder;
   folder.write("x", "abc");
   const FileState before = file_state(folder.path(), "x");
   require_unchanged(folder.path(), before);

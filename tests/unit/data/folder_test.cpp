@@ -33,7 +33,7 @@ struct Tree : FreshDirectory {
 
 }  // namespace
 
-TEST_CASE("Images are sorted by the bytes of their paths", "[data]") {
+TEST_CASE("Images are sorted by the bytes of their paths", "[data][folder]") {
   const Tree tree;
   for (const char* name : {"b/1.jpg", "a.png", "a/2.JPEG", "a/10.Png", "B/x.jpg", "a/c/d.jpg",
                            "\xC3\xA9/1.jpg", "a-b/1.jpg"})
@@ -42,7 +42,7 @@ TEST_CASE("Images are sorted by the bytes of their paths", "[data]") {
         "B/x.jpg a-b/1.jpg a.png a/10.Png a/2.JPEG a/c/d.jpg b/1.jpg \xC3\xA9/1.jpg");
 }
 
-TEST_CASE("Hidden names and other files are no images", "[data]") {
+TEST_CASE("Hidden names and other files are no images", "[data][folder]") {
   const Tree tree;
   for (const char* name : {"a/1.jpg", ".hidden.jpg", ".git/1.jpg", "a/.x/1.jpg", "a/notes.txt",
                            "a/jpg", "1.jpg.txt", "a/1.gif"})
@@ -53,7 +53,7 @@ TEST_CASE("Hidden names and other files are no images", "[data]") {
   CHECK(list_images(tree.path()).others == 5);
 }
 
-TEST_CASE("Classes are all folders directly in the folder, empty ones too", "[data]") {
+TEST_CASE("Classes are all folders directly in the folder, empty ones too", "[data][folder]") {
   const Tree tree;
   tree.add("dog/deep/1.jpg");
   tree.add("0.jpg");
@@ -65,7 +65,7 @@ TEST_CASE("Classes are all folders directly in the folder, empty ones too", "[da
   CHECK(class_of("0.jpg").empty());
 }
 
-TEST_CASE("Links are followed, to files and to folders", "[data]") {
+TEST_CASE("Links are followed, to files and to folders", "[data][folder]") {
   const Tree tree, elsewhere;
   elsewhere.add("1.jpg", "12345");
   tree.link(elsewhere.path(), "cat");
@@ -77,7 +77,7 @@ TEST_CASE("Links are followed, to files and to folders", "[data]") {
   CHECK(image == file_state(tree.path(), "dog/link.jpg"));
 }
 
-TEST_CASE("A folder inside itself and a broken link are errors", "[data]") {
+TEST_CASE("A folder inside itself and a broken link are errors", "[data][folder]") {
   const Tree tree;
   tree.add("a/b/1.jpg");
   tree.link("..", "a/b/up");
@@ -94,7 +94,7 @@ TEST_CASE("A folder inside itself and a broken link are errors", "[data]") {
   CHECK_THROWS_AS(list_images(tree.path()), RunError);
 }
 
-TEST_CASE("A folder without images, a missing folder and a file are errors", "[data]") {
+TEST_CASE("A folder without images, a missing folder and a file are errors", "[data][folder]") {
   const Tree tree;
   tree.add("notes.txt");
   const std::string at = tree.path().string();
@@ -106,7 +106,7 @@ TEST_CASE("A folder without images, a missing folder and a file are errors", "[d
                     "cannot read " + at + "/notes.txt: Not a directory");
 }
 
-TEST_CASE("Globs are replaced by their files, other paths stay", "[data]") {
+TEST_CASE("Globs are replaced by their files, other paths stay", "[data][folder]") {
   const Tree tree;
   for (const char* name : {"b10.csv", "b2.csv", "a/1.csv", "a/x/2.csv", "a/x/3.txt", "c.txt"})
     tree.add(name);
@@ -125,7 +125,7 @@ TEST_CASE("Globs are replaced by their files, other paths stay", "[data]") {
   CHECK(tree.glob({"plain{1}.csv"}) == "plain{1}.csv");
 }
 
-TEST_CASE("A glob enters only folders that may contain matches", "[data]") {
+TEST_CASE("A glob enters only folders that may contain matches", "[data][folder]") {
   const Tree tree;
   tree.add("a/1.csv");
   tree.link("..", "a/loop");
@@ -135,7 +135,7 @@ TEST_CASE("A glob enters only folders that may contain matches", "[data]") {
   CHECK_THROWS_AS(tree.glob({"**/*.csv"}), RunError);
 }
 
-TEST_CASE("A glob without matches is an error", "[data]") {
+TEST_CASE("A glob without matches is an error", "[data][folder]") {
   const Tree tree;
   tree.add("a.csv");
   make_folders(tree / "b.csv");
@@ -146,7 +146,7 @@ TEST_CASE("A glob without matches is an error", "[data]") {
   CHECK_THROWS_WITH(tree.glob({"{*.csv"}), "invalid glob `{*.csv`: `{` without `}`");
 }
 
-TEST_CASE("The state of a file is its name, size and time", "[data]") {
+TEST_CASE("The state of a file is its name, size and time", "[data][folder]") {
   const Tree tree;
   tree.add("a.csv", "123");
   const FileState before = file_state(tree.path(), "a.csv");

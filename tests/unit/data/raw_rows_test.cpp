@@ -15,13 +15,13 @@
 namespace flow::data {
 namespace {
 
-const Json& elements() {
+const Json& golden_elements() {
   static const Json record =
       plan::parse_json(read_text(test::source_path("tests/golden/data/shards.json")), "shards");
   return record["elements"];
 }
 
-std::string from_hex(const std::string& hex) {
+std::string bytes_from_hex(const std::string& hex) {
   std::string bytes;
   for (size_t i = 0; i < hex.size(); i += 2)
     bytes += static_cast<char>(std::stoi(hex.substr(i, 2), nullptr, 16));
@@ -31,7 +31,7 @@ std::string from_hex(const std::string& hex) {
 const io::CheckShape kAnyShape = [](const Shape&) {};
 
 template <typename T>
-std::vector<T> values(const io::Rows& rows, DType dtype) {
+std::vector<T> converted(const io::Rows& rows, DType dtype) {
   const auto count = static_cast<size_t>(rows.shape.elements());
   std::vector<T> out(count);
   io::RowConverter converter(rows.dtype, rows.big_endian, {}, count, rows.narrow);
@@ -41,7 +41,7 @@ std::vector<T> values(const io::Rows& rows, DType dtype) {
   return out;
 }
 
-struct Folder : FreshDirectory {
+struct RawFolder : FreshDirectory {
   fs::path write(const std::string& name, const std::string& bytes) const {
     write_text_atomically(*this / name, bytes);
     return *this / name;
@@ -66,7 +66,7 @@ struct Folder : FreshDirectory {
 };
 
 /// A .safetensors file with this header.
-std::string safetensors(const std::string& header, const std::string& data) {
+std::string safetensors_file(const std::string& header, const std::string& data) {
   std::string file;
   for (int i = 0; i < 8; ++i) file += static_cast<char>(header.size() >> (8 * i));
   return file + header + data;
@@ -74,29 +74,32 @@ std::string safetensors(const std::string& header, const std::string& data) {
 
 }  // namespace
 
-TEST_CASE("bin reads every element type in both byte orders, as NumPy writes them", "[data]") {
-  const Folder folder;
-  for (const auto& [name, record] : elements().items()) {
+TEST_CASE("bin reads every element type in both byte orders, as NumPy writes them",
+          "[data][raw_rows]") {
+  const RawFolder folder;
+  for (const auto& [name, record] : golden_elements().items()) {
     const auto type = parse_element_type(name);
     REQUIRE(type);
     for (const bool big : {false, true}) {
       INFO(name << (big ? " big" : " little"));
-      const std::string bytes = "???" + from_hex(record[big ? "big" : "little"]);
+      const std::string bytes = "???" + bytes_from_hex(record[big ? "big" : "little"]);
       Shape seen;
       const io::Rows rows = read_bin_rows(folder.write("x.bin", bytes), {*type, big, 3}, {2},
                                           [&](const Shape& shape) { seen = shape; });
       CHECK(rows.shape == Shape({3, 2}));
       CHECK(seen == rows.shape);
       if (is_float(type->dtype))
-        CHECK(values<double>(rows, DType::kFloat64) == record["values"].get<std::vector<double>>());
+        CHECK(converted<double>(rows, DType::kFloat64) ==
+              record["values"].get<std::vector<double>>());
       else
-        CHECK(values<int64_t>(rows, DType::kInt64) == record["values"].get<std::vector<int64_t>>());
+        CHECK(converted<int64_t>(rows, DType::kInt64) ==
+              record["values"].get<std::vector<int64_t>>());
     }
   }
 }
 
-TEST_CASE("A uint64 over 2^63-1 does not fit, whatever it is read as", "[data]") {
-  const Folder folder;
+TEST_CASE("A uint64 over 2^63-1 does not fit, whatever it is read as", "[data][raw_rows]") {
+  const RawFolder folder;
   const fs::path path = folder.write("x.bin", std::string(8, '\0') + std::string(7, '\0') + "\x80");
   const io::Rows rows = read_bin_rows(path, {*parse_element_type("uint64")}, {}, kAnyShape);
   for (const double scale : {1.0, 0.5})
@@ -110,8 +113,8 @@ TEST_CASE("A uint64 over 2^63-1 does not fit, whatever it is read as", "[data]")
     }
 }
 
-TEST_CASE("A uint32 that does not fit in the input's dtype is found", "[data]") {
-  const Folder folder;
+TEST_CASE("A uint32 that does not fit in the input's dtype is found", "[data][raw_rows]") {
+  const RawFolder folder;
   const fs::path path = folder.write("x.bin", "\xff\xff\xff\xff");
   const io::Rows rows = read_bin_rows(path, {*parse_element_type("uint32")}, {}, kAnyShape);
   io::RowConverter converter(rows.dtype, false, {}, 1, rows.narrow);
@@ -122,8 +125,8 @@ TEST_CASE("A uint32 that does not fit in the input's dtype is found", "[data]") 
   CHECK_FALSE(converter.convert(rows.data.data(), DType::kInt64, out.data()));
 }
 
-TEST_CASE("bin refuses what is not whole rows", "[data]") {
-  const Folder folder;
+TEST_CASE("bin refuses what is not whole rows", "[data][raw_rows]") {
+  const RawFolder folder;
   const fs::path path = folder.write("x.bin", std::string(11, 'x'));
   const BinFormat int16{*parse_element_type("int16")};
   BinFormat late = int16;
@@ -142,8 +145,8 @@ TEST_CASE("bin refuses what is not whole rows", "[data]") {
   CHECK_FALSE(parse_element_type("U16"));
 }
 
-TEST_CASE("bin refuses a missing file, a folder and a pipe", "[data]") {
-  const Folder folder;
+TEST_CASE("bin refuses a missing file, a folder and a pipe", "[data][raw_rows]") {
+  const RawFolder folder;
   const BinFormat bytes{{DType::kUInt8}};
   REQUIRE(::mkfifo((folder / "pipe").c_str(), 0600) == 0);
   CHECK(folder.bin_refusal(folder / "pipe", bytes, {}) ==
@@ -152,25 +155,26 @@ TEST_CASE("bin refuses a missing file, a folder and a pipe", "[data]") {
   CHECK(folder.bin_refusal(folder.path(), bytes, {}).ends_with("Is a directory"));
 }
 
-TEST_CASE("safetensors reads an array whose first axis counts rows", "[data]") {
-  const Folder folder;
+TEST_CASE("safetensors reads an array whose first axis counts rows", "[data][raw_rows]") {
+  const RawFolder folder;
   const std::string header = R"({"a":{"dtype":"U16","shape":[2,2],"data_offsets":[0,8]},)"
                              R"("b":{"dtype":"BF16","shape":[1],"data_offsets":[8,10]}})";
   const fs::path path = folder.write(
       "x.safetensors",
-      safetensors(header, std::string("\x01\x00\x00\x80\xff\xff\x02\x01\x20\xC0", 10)));
+      safetensors_file(header, std::string("\x01\x00\x00\x80\xff\xff\x02\x01\x20\xC0", 10)));
   const io::Rows a = read_safetensors_rows(path, "a", kAnyShape);
   CHECK(a.shape == Shape({2, 2}));
-  CHECK(values<int64_t>(a, DType::kInt64) == std::vector<int64_t>{1, 32768, 65535, 258});
+  CHECK(converted<int64_t>(a, DType::kInt64) == std::vector<int64_t>{1, 32768, 65535, 258});
   const io::Rows b = read_safetensors_rows(path, "b", kAnyShape);
-  CHECK(values<double>(b, DType::kFloat64) == std::vector<double>{-2.5});
+  CHECK(converted<double>(b, DType::kFloat64) == std::vector<double>{-2.5});
 }
 
-TEST_CASE("safetensors refuses missing arrays, scalars and other types", "[data]") {
-  const Folder folder;
-  const std::string file = safetensors(R"({"load":{"dtype":"F32","shape":[],"data_offsets":[0,4]},)"
-                                       R"("c":{"dtype":"C64","shape":[1],"data_offsets":[4,12]}})",
-                                       std::string(12, '\0'));
+TEST_CASE("safetensors refuses missing arrays, scalars and other types", "[data][raw_rows]") {
+  const RawFolder folder;
+  const std::string file =
+      safetensors_file(R"({"load":{"dtype":"F32","shape":[],"data_offsets":[0,4]},)"
+                       R"("c":{"dtype":"C64","shape":[1],"data_offsets":[4,12]}})",
+                       std::string(12, '\0'));
   CHECK(folder.safetensors_refusal(file, "lead") == "x.safetensors has no array `lead`");
   CHECK(folder.safetensors_refusal(file, "load") ==
         "x.safetensors: `load` is a scalar; expected an array with rows");

@@ -14,18 +14,18 @@
 namespace flow::data {
 namespace {
 
-fs::path golden(const std::string& name) {
+fs::path packed_golden(const std::string& name) {
   return test::source_path("tests/golden/data/shards_" + name);
 }
 
 /// The lines "0" to "3999", which both packed files contain.
-std::string lines() {
+std::string number_lines() {
   std::string text;
   for (int i = 0; i < 4000; ++i) text += std::to_string(i) + "\n";
   return text;
 }
 
-std::string content(const fs::path& path, size_t piece) {
+std::string stream_content(const fs::path& path, size_t piece) {
   const auto stream = open_stream(path);
   std::string text;
   std::vector<std::byte> bytes(piece);
@@ -35,14 +35,14 @@ std::string content(const fs::path& path, size_t piece) {
   return text;
 }
 
-struct Folder : FreshDirectory {
+struct StreamFolder : FreshDirectory {
   fs::path write(const std::string& name, const std::string& bytes) const {
     write_text_atomically(*this / name, bytes);
     return *this / name;
   }
   std::string refusal(const fs::path& path) const {
     try {
-      content(path, 1000);
+      stream_content(path, 1000);
     } catch (const RunError& error) {
       return error.what();
     }
@@ -56,24 +56,24 @@ struct Folder : FreshDirectory {
 
 }  // namespace
 
-TEST_CASE("A plain file is its own stream", "[data]") {
-  const Folder folder;
-  for (const std::string& text : {std::string(), std::string("a\n\0b", 4), lines()})
+TEST_CASE("A plain file is its own stream", "[data][unpack]") {
+  const StreamFolder folder;
+  for (const std::string& text : {std::string(), std::string("a\n\0b", 4), number_lines()})
     for (const size_t piece : {1, 7, 100'000})
-      CHECK(content(folder.write("x.txt", text), piece) == text);
+      CHECK(stream_content(folder.write("x.txt", text), piece) == text);
 }
 
-TEST_CASE("All members of gzip and all frames of zstd are read", "[data]") {
+TEST_CASE("All members of gzip and all frames of zstd are read", "[data][unpack]") {
   for (const size_t piece : {1, 4096, 8890, 8891, 100'000}) {
-    CHECK(content(golden("two.gz"), piece) == lines());
-    CHECK(content(golden("two.zst"), piece) == lines());
+    CHECK(stream_content(packed_golden("two.gz"), piece) == number_lines());
+    CHECK(stream_content(packed_golden("two.zst"), piece) == number_lines());
   }
 }
 
-TEST_CASE("A packed file that ends early is refused at every byte", "[data]") {
-  const Folder folder;
+TEST_CASE("A packed file that ends early is refused at every byte", "[data][unpack]") {
+  const StreamFolder folder;
   for (const char* name : {"two.gz", "two.zst"}) {
-    const std::string whole = read_text(golden(name));
+    const std::string whole = read_text(packed_golden(name));
     for (size_t size = 5; size < whole.size(); size += size < 40 ? 1 : 97) {
       const std::string refused = folder.refusal_of(whole.substr(0, size));
       INFO(name << " " << size);
@@ -83,29 +83,29 @@ TEST_CASE("A packed file that ends early is refused at every byte", "[data]") {
   }
 }
 
-TEST_CASE("A damaged packed file is refused", "[data]") {
-  const Folder folder;
+TEST_CASE("A damaged packed file is refused", "[data][unpack]") {
+  const StreamFolder folder;
   for (const char* name : {"two.gz", "two.zst"}) {
-    std::string bytes = read_text(golden(name));
+    std::string bytes = read_text(packed_golden(name));
     bytes[bytes.size() / 3] = static_cast<char>(~bytes[bytes.size() / 3]);
     CHECK(folder.refusal_of(bytes) != "accepted");
-    bytes = read_text(golden(name)) + "garbage";
+    bytes = read_text(packed_golden(name)) + "garbage";
     CHECK(folder.refusal_of(bytes) != "accepted");
   }
-  std::string bytes = read_text(golden("two.gz"));
+  std::string bytes = read_text(packed_golden("two.gz"));
   bytes[bytes.size() - 6] ^= 1;  // the last checksum
   CHECK(folder.refusal_of(bytes) == "x.bin is damaged: incorrect data check");
 }
 
-TEST_CASE("A window over 128 MiB is refused before memory is taken", "[data]") {
-  const Folder folder;
+TEST_CASE("A window over 128 MiB is refused before memory is taken", "[data][unpack]") {
+  const StreamFolder folder;
   // A frame header (RFC 8878, 3.1.1.1) with a window of 2^31 bytes, and an empty last block.
   const std::string frame("\x28\xB5\x2F\xFD\x00\xA8\x01\x00\x00", 9);
   CHECK(folder.refusal_of(frame) == "x.bin needs a zstd window of more than 128 MiB");
 }
 
-TEST_CASE("A missing file, a folder and a pipe are refused without waiting", "[data]") {
-  const Folder folder;
+TEST_CASE("A missing file, a folder and a pipe are refused without waiting", "[data][unpack]") {
+  const StreamFolder folder;
   const fs::path pipe = folder / "pipe";
   REQUIRE(::mkfifo(pipe.c_str(), 0600) == 0);
   CHECK(folder.refusal(pipe) == pipe.string() + " is a pipe or a device; expected a regular file");
@@ -116,15 +116,15 @@ TEST_CASE("A missing file, a folder and a pipe are refused without waiting", "[d
   CHECK(folder.refusal(folder.path()).ends_with("Is a directory"));
 }
 
-TEST_CASE("read_all returns a stream up to a limit", "[data]") {
-  const std::string text = lines();
-  CHECK(read_all(*open_stream(golden("two.zst")), text.size(), "x") == text);
-  CHECK_THROWS_WITH(read_all(*open_stream(golden("two.zst")), text.size() - 1, "x"),
+TEST_CASE("read_all returns a stream up to a limit", "[data][unpack]") {
+  const std::string text = number_lines();
+  CHECK(read_all(*open_stream(packed_golden("two.zst")), text.size(), "x") == text);
+  CHECK_THROWS_WITH(read_all(*open_stream(packed_golden("two.zst")), text.size() - 1, "x"),
                     Catch::Matchers::Contains("x has more than"));
 }
 
-TEST_CASE("A file that shrinks while it is read is an error", "[data]") {
-  const Folder folder;
+TEST_CASE("A file that shrinks while it is read is an error", "[data][unpack]") {
+  const StreamFolder folder;
   const fs::path path = folder.write("x.txt", std::string(100'000, 'x'));
   const auto stream = open_stream(path);
   std::array<std::byte, 10> some;

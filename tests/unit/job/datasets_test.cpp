@@ -102,7 +102,8 @@ TEST_CASE("`like` takes over keys, the field and learned values, but neither fil
 }
 
 TEST_CASE("the type of a column is that of the highest level that implies one", "[job]") {
-  const plan::Job job = job_of(R"(
+  const plan::Job job =
+      job_of(R"(
   d:
     defaults: {csv: a.csv, type: integer}
     x: {categories: [a, b]}
@@ -114,10 +115,9 @@ TEST_CASE("the type of a column is that of the highest level that implies one", 
     c: {tar: t.tar, field: txt, categories: learn}
     e: {tar: t.tar, field: dat, type: npy}
 )",
-                               input("x", "[4]", "d.x") + input("y", "[4, 4]", "d.y") +
-                                   input("z", "[4]", "d.z") + input("a", "[4, 3, 4, 4]", "t.a") +
-                                   input("b", "[4]", "t.b") + input("c", "[4]", "t.c") +
-                                   input("e", "[4, 7]", "t.e"));
+             input("x", "[4]", "d.x") + input("y", "[4, 4]", "d.y") + input("z", "[4]", "d.z") +
+                 input("a", "[4, 3, 4, 4]", "t.a") + input("b", "[4]", "t.b") +
+                 input("c", "[4]", "t.c") + input("e", "[4, 7]", "t.e"));
   using enum plan::CellType;
   const std::vector<std::vector<plan::CellType>> expected{{kCategory, kText, kInteger},
                                                           {kImage, kInteger, kCategory, kNpy}};
@@ -127,9 +127,9 @@ TEST_CASE("the type of a column is that of the highest level that implies one", 
 }
 
 TEST_CASE("inputs read parts of a dataset", "[job]") {
-  const plan::Job job =
-      job_of("  d: {options: {split: {p: 1/4, q: 0.5, seed: 3}}, x: {npy: x.npy}, k: {npy: k.npy}}\n",
-             input("x", "[4]", "d/p.x") + input("y", "[4]", "d/q.x"));
+  const plan::Job job = job_of(
+      "  d: {options: {split: {p: 1/4, q: 0.5, seed: 3}}, x: {npy: x.npy}, k: {npy: k.npy}}\n",
+      input("x", "[4]", "d/p.x") + input("y", "[4]", "d/q.x"));
   CHECK(std::get<FromDataset>(job.inputs[0].source).rows_name() == "d/p");
   CHECK(std::get<FromDataset>(job.inputs[1].source).part == "q");
   REQUIRE(job.datasets.size() == 1);
@@ -173,7 +173,8 @@ TEST_CASE("windows have the stride of their length, and all of them are in the p
 }
 
 TEST_CASE("forms of values are read", "[job]") {
-  const plan::Job job = job_of(R"(
+  const plan::Job job =
+      job_of(R"(
   d:
     defaults: {csv: a.csv, quote: none, comment: "#"}
     x: {missing: -1/2, missing_values: ["-", x]}
@@ -184,10 +185,9 @@ TEST_CASE("forms of values are read", "[job]") {
     f: {type: image, size: {short: 9}, augment: [{random_resized_crop: 4, area: [0.5, 1]}]}
     g: {columns: ["p*", q], mean: [1, 2], std: learn}
 )",
-                               input("x", "[4]", "d.x") + input("a", "[4]", "d.a") +
-                                   input("b", "[4]", "d.b") + input("c", "[4, 3]", "d.c") +
-                                   input("e", "[4]", "d.e") + input("f", "[4, 3, 4, 4]", "d.f") +
-                                   input("g", "[4, 2]", "d.g"));
+             input("x", "[4]", "d.x") + input("a", "[4]", "d.a") + input("b", "[4]", "d.b") +
+                 input("c", "[4, 3]", "d.c") + input("e", "[4]", "d.e") +
+                 input("f", "[4, 3, 4, 4]", "d.f") + input("g", "[4, 2]", "d.g"));
   using Kind = plan::Replacement::Kind;
   const Column& x = column_of(job, 0, 0);
   CHECK(x.csv->quote.empty());
@@ -214,20 +214,21 @@ TEST_CASE("forms of values are read", "[job]") {
 }
 
 TEST_CASE("the default of each key is that of the plan's struct", "[job]") {
-  const plan::Job job = job_of(R"(
+  const plan::Job job = job_of(
+      R"(
   d:
     a: {csv: a.csv}
     b: {csv: a.csv, type: text, length: 2}
     c: {csv: a.csv, type: image}
 )",
-                               input("x", "[4]", "d.a") + input("b", "[4, 2]", "d.b") +
-                                   input("c", "[4, 3, 1, 1]", "d.c"));
+      input("x", "[4]", "d.a") + input("b", "[4, 2]", "d.b") + input("c", "[4, 3, 1, 1]", "d.c"));
   const auto same = []<typename T>(const T& read, const T& made) {
     plan::for_each_field<T>([&](const auto& field) {
       using V = typename std::decay_t<decltype(field)>::Value;
       INFO(field.name);
-      if constexpr (std::is_arithmetic_v<V> || std::is_enum_v<V> || std::is_same_v<V, std::string> ||
-                    std::is_same_v<V, plan::Channels> || std::is_same_v<V, plan::Replacement>)
+      if constexpr (std::is_arithmetic_v<V> || std::is_enum_v<V> ||
+                    std::is_same_v<V, std::string> || std::is_same_v<V, plan::Channels> ||
+                    std::is_same_v<V, plan::Replacement>)
         if (field.name != "column" && field.name != "length" && field.name != "type")
           CHECK(read.*field.member == made.*field.member);
     });
@@ -242,21 +243,23 @@ TEST_CASE("the default of each key is that of the plan's struct", "[job]") {
 TEST_CASE("a chain of `like` ends, however long the file is", "[job]") {
   std::string chain = "  d:\n    x0: {npy: x.npy}\n";
   for (int i = 1; i < 200; ++i)
-    chain += "    x" + std::to_string(i) + ": {npy: x.npy, like: d.x" + std::to_string(i - 1) + "}\n";
+    chain +=
+        "    x" + std::to_string(i) + ": {npy: x.npy, like: d.x" + std::to_string(i - 1) + "}\n";
   CHECK(messages_of(file_of(chain, input("x", "[4]", "d.x0"))).empty());  // each is merged once
   std::string turned = "  d:\n";
   for (int i = 1; i < 200; ++i)
-    turned += "    x" + std::to_string(i) + ": {npy: x.npy, like: d.x" + std::to_string(i + 1) + "}\n";
+    turned +=
+        "    x" + std::to_string(i) + ": {npy: x.npy, like: d.x" + std::to_string(i + 1) + "}\n";
   turned += "    x200: {npy: x.npy}\n";
   CHECK_THAT(messages_of(file_of(turned, input("x", "[4]", "d.x1"))),
              Catch::Matchers::Contains("leads through too many others"));
 }
 
 TEST_CASE("unused parts are warned of, and datasets that others are like are used", "[job]") {
-  const std::string warned = messages_of(
-      file_of("  a: {options: {split: {p: 0.1, q: 0.1}}, x: {npy: x.npy}}\n"
-              "  b: {x: {npy: y.npy, like: c.x}}\n  c: {x: {npy: z.npy}}\n",
-              input("x", "[4]", "a/p.x") + input("y", "[4]", "b.x")));
+  const std::string warned =
+      messages_of(file_of("  a: {options: {split: {p: 0.1, q: 0.1}}, x: {npy: x.npy}}\n"
+                          "  b: {x: {npy: y.npy, like: c.x}}\n  c: {x: {npy: z.npy}}\n",
+                          input("x", "[4]", "a/p.x") + input("y", "[4]", "b.x")));
   CHECK_THAT(warned, Catch::Matchers::Contains("unused part `a/q`"));
   CHECK_THAT(warned, !Catch::Matchers::Contains("unused dataset"));
 }
@@ -265,9 +268,9 @@ TEST_CASE("a written default does not hide a key from `defaults`", "[job]") {
   CompileRequest request;
   request.writing = Writing::kFull;
   request.file = "job.yaml";
-  const std::string text = file_of(
-      "  d: {defaults: {csv: a.csv, delimiter: \";\"}, x: {}}\n  e: {x: {csv: b.csv}}\n",
-      input("x", "[4]", "d.x") + input("y", "[4]", "e.x"));
+  const std::string text =
+      file_of("  d: {defaults: {csv: a.csv, delimiter: \";\"}, x: {}}\n  e: {x: {csv: b.csv}}\n",
+              input("x", "[4]", "d.x") + input("y", "[4]", "e.x"));
   const CompileResult full = compile_text(request, text);
   CHECK(plan_of(full.job_file).jobs[0].datasets[0].columns[0].csv->delimiter == ";");
   CHECK_THAT(full.job_file, Catch::Matchers::Contains("encoding: utf-8"));
@@ -280,12 +283,13 @@ TEST_CASE("a written default does not hide a key from `defaults`", "[job]") {
 
 TEST_CASE("the order of an epoch is read", "[job]") {
   const auto run_of = [](const std::string& run) {
-    return plan_of("flow: 1\ndata: {d: {x: {npy: x.npy}, w: {npy: w.npy}}}\njobs:\n  t:\n"
-                   "    type: train\n    inputs: {x: {shape: [4, 1], dtype: float32, from: d.x}}\n"
-                   "    graph: {y: {op: dense, in: x, units: 1}, loss: {op: mse, prediction: y, "
-                   "target: x}}\n    optimizer: {type: sgd, learning_rate: 1, minimize: loss}\n"
-                   "    run: {" +
-                   run + "}\n")
+    return plan_of(
+               "flow: 1\ndata: {d: {x: {npy: x.npy}, w: {npy: w.npy}}}\njobs:\n  t:\n"
+               "    type: train\n    inputs: {x: {shape: [4, 1], dtype: float32, from: d.x}}\n"
+               "    graph: {y: {op: dense, in: x, units: 1}, loss: {op: mse, prediction: y, "
+               "target: x}}\n    optimizer: {type: sgd, learning_rate: 1, minimize: loss}\n"
+               "    run: {" +
+               run + "}\n")
         .jobs[0];
   };
   CHECK(run_of("shuffle: true").run.shuffle);

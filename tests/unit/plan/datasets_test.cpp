@@ -94,15 +94,14 @@ Plan data_plan() {
   JobBuilder b("train", true);
   b.job.datasets = {table(), series()};
   b.input("number", DType::kFloat32, {4}, FromDataset{"table", "validation", "number"});
-  const TensorId kind =
-      b.input("kind", DType::kFloat32, {4, 3}, FromDataset{"table", "", "kind"});
+  const TensorId kind = b.input("kind", DType::kFloat32, {4, 3}, FromDataset{"table", "", "kind"});
   b.input("pixels", DType::kFloat32, {4, 3, 8, 8}, FromDataset{"table", "test", "pixels"});
   b.input("raw", DType::kInt32, {4, 4, 2}, FromDataset{"series", "last", "raw"});
   const TensorId weight = b.variable("weight", {2, 3}, initializers::Zeros());
   const TensorId y =
       b.one("matmul", "y", {kind, weight}, {{"transpose_a", false}, {"transpose_b", true}});
-  b.minimize(b.one("reduce_mean", "loss", {y},
-                   {{"axes", sample::Integers{0, 1}}, {"keepdims", false}}));
+  b.minimize(
+      b.one("reduce_mean", "loss", {y}, {{"axes", sample::Integers{0, 1}}, {"keepdims", false}}));
   b.job.run.sampling = Sampling{Sampling::Kind::kBalance, "table", "kind", 100};
   b.job.run.data_threads = 3;
   return {kVersion, "job.yaml", "", {b.done()}, {}};
@@ -117,7 +116,7 @@ sample::Corruption corrupt_dataset(std::string expected, std::function<void(Data
   return {std::move(expected), [=](Job& job) { change(job.datasets[0]); }};
 }
 
-constexpr double kInfinity = std::numeric_limits<double>::infinity();
+constexpr double kInfinite = std::numeric_limits<double>::infinity();
 
 }  // namespace
 
@@ -168,7 +167,9 @@ TEST_CASE("columns have the keys of their source", "[plan]") {
        corrupt("format tar: missing `tar`", kPixels, [](Column& c) { c.tar.reset(); }),
        corrupt("format tar: missing `image`", kPixels, [](Column& c) { c.image.reset(); }),
        corrupt("format tar: unexpected `window`", kPixels,
-               [](Column& c) { c.window = Window{3, 3, 0}; }),
+               [](Column& c) {
+                 c.window = Window{3, 3, 0};
+               }),
        corrupt("format text: missing `text`", kTokens, [](Column& c) { c.text.reset(); }),
        corrupt("cells of type npy", kNumber, [](Column& c) { c.cell->type = CellType::kNpy; }),
        corrupt("only categories have a list", kNumber,
@@ -181,7 +182,7 @@ TEST_CASE("columns have the keys of their source", "[plan]") {
 
 TEST_CASE("the values of a column are within their bounds", "[plan]") {
   sample::check_corruptions(
-      {corrupt("`scale` is inf", kNumber, [](Column& c) { c.scale = kInfinity; }),
+      {corrupt("`scale` is inf", kNumber, [](Column& c) { c.scale = kInfinite; }),
        corrupt("`delimiter` is `ab`", kNumber, [](Column& c) { c.csv->delimiter = "ab"; }),
        corrupt("`delimiter` is empty", kNumber, [](Column& c) { c.csv->delimiter = ""; }),
        corrupt("`quote` is `\xff`", kNumber, [](Column& c) { c.csv->quote = "\xff"; }),
@@ -190,7 +191,9 @@ TEST_CASE("the values of a column are within their bounds", "[plan]") {
        corrupt("either `column` or `columns`", kNumber, [](Column& c) { c.csv->column = ""; }),
        corrupt("is learned and has values", kNumber, [](Column& c) { c.mean.values = {1}; }),
        corrupt("`missing: category` for cells of type number", kNumber,
-               [](Column& c) { c.cell->missing = {Replacement::Kind::kCategory, 0, "x"}; }),
+               [](Column& c) {
+                 c.cell->missing = {Replacement::Kind::kCategory, 0, "x"};
+               }),
        corrupt("`missing` is nan", kNumber,
                [](Column& c) {
                  c.cell->missing = {Replacement::Kind::kNumber, sample::kNaN, ""};
@@ -205,7 +208,9 @@ TEST_CASE("the values of a column are within their bounds", "[plan]") {
                [](Column& c) { c.cell->one_hot = 2; }),
        corrupt("`max_categories` requires", kKind, [](Column& c) { c.cell->max_categories = 2; }),
        corrupt("a category occurs twice", kKind,
-               [](Column& c) { c.cell->categories->names = {"a", "a"}; }),
+               [](Column& c) {
+                 c.cell->categories->names = {"a", "a"};
+               }),
        corrupt("with the values of another kind", kKind,
                [](Column& c) { c.cell->categories->file = "x"; }),
        corrupt("`field` is empty", kPixels, [](Column& c) { c.tar->field.clear(); }),
@@ -245,13 +250,14 @@ TEST_CASE("windows and raw files are checked", "[plan]") {
        raw("`shift` is -1", [](Column& c) { c.window->shift = -1; }),
        raw("`stride` is 9.22", [](Column& c) { c.window->stride = INT64_MAX; }),
        raw("windows of two strides", [](Column& c) { c.window->stride = 1; }),
-       raw("3 values of `mean`", [](Column& c) { c.mean.values = {1, 2, 3}; }),
+       raw("3 values of `mean`",
+           [](Column& c) {
+             c.mean.values = {1, 2, 3};
+           }),
        raw("unknown type `uint24` of numbers", [](Column& c) { c.bin->dtype = "uint24"; }),
        raw("`offset` is -1", [](Column& c) { c.bin->offset = -1; }),
-       {"windows exclude",
-        [](Job& j) { j.datasets[1].split->take = Split::Take::kRandom; }},
-       {"windows exclude",
-        [](Job& j) { j.datasets[1].on_bad_row = Dataset::OnBadRow::kSkip; }}},
+       {"windows exclude", [](Job& j) { j.datasets[1].split->take = Split::Take::kRandom; }},
+       {"windows exclude", [](Job& j) { j.datasets[1].on_bad_row = Dataset::OnBadRow::kSkip; }}},
       false, data_plan());
 }
 
@@ -262,7 +268,8 @@ TEST_CASE("the options of a dataset are checked", "[plan]") {
                        [](Dataset& d) { d.split->parts[0].name = "a/b"; }),
        corrupt_dataset("invalid or duplicate part `test`",
                        [](Dataset& d) { d.split->parts[0].name = "test"; }),
-       corrupt_dataset("`test` is nan", [](Dataset& d) { d.split->parts[1].fraction = sample::kNaN; }),
+       corrupt_dataset("`test` is nan",
+                       [](Dataset& d) { d.split->parts[1].fraction = sample::kNaN; }),
        corrupt_dataset("add up to 1.09", [](Dataset& d) { d.split->parts[1].fraction = 0.99; }),
        corrupt_dataset("a split by and with groups", [](Dataset& d) { d.split->group = "kind"; }),
        corrupt_dataset("unknown column `x`", [](Dataset& d) { d.split->by = "x"; }),
@@ -272,7 +279,8 @@ TEST_CASE("the options of a dataset are checked", "[plan]") {
        corrupt_dataset("`max_bad_rows` is -1", [](Dataset& d) { d.max_bad_rows = -1; }),
        {"unknown part `table/train`",
         [](Job& j) { std::get<FromDataset>(j.inputs[0].source).part = "train"; }},
-       {"unknown dataset `x`", [](Job& j) { std::get<FromDataset>(j.inputs[0].source).dataset = "x"; }},
+       {"unknown dataset `x`",
+        [](Job& j) { std::get<FromDataset>(j.inputs[0].source).dataset = "x"; }},
        {"unknown column `table.x`", [](Job& j) { j.run.sampling->column = "x"; }},
        {"only weights and balance", [](Job& j) { j.run.sampling->column = ""; }},
        {"does not shuffle", [](Job& j) { j.run.shuffle = true; }},
