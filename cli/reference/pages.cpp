@@ -57,8 +57,8 @@ constexpr Row kRunFiles[] = {
     {"returns/NAME/value.npy", "A returned tensor, one slice per step. Train and predict jobs."},
     {"returns/NAME/steps.npy", "The step of each slice."},
     {"rows.txt",
-     "Of predict jobs that read images or tar files: a line per row with the path of the image, or "
-     "the tar file and the key."},
+     "Of predict jobs that read images or tar files: the path of each image, or the tar file and "
+     "the key of each sample."},
     {"watch/NAME/value.npy", "A watched tensor, one slice per event."},
     {"watch/NAME/diff.npy", "A watched gradient, one slice per event."},
     {"watch/NAME/steps.npy", "The step of each slice of `value.npy`."},
