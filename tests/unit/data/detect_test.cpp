@@ -11,7 +11,7 @@ namespace {
 
 using Type = DetectedColumn::Type;
 
-struct Folder : FreshDirectory {
+struct CsvFolder : FreshDirectory {
   fs::path write(const std::string& text) const {
     const fs::path path = *this / "x.csv";
     write_text_atomically(path, text);
@@ -27,7 +27,7 @@ std::map<std::string, int64_t> values(const DetectedColumn& column) {
 }  // namespace
 
 TEST_CASE("the delimiter gives the most records the same number of fields", "[detect]") {
-  const Folder folder;
+  const CsvFolder folder;
   CHECK(detect_delimiter(folder.write("a,b\n1,2\n3,4\n")) == ',');
   CHECK(detect_delimiter(folder.write("a;b;c\n1,5;2;3\n1;2;3\n4,0;5;6\n")) == ';');
   CHECK(detect_delimiter(folder.write("a\tb\nx, y\t1\nz\t2\n")) == '\t');
@@ -50,7 +50,7 @@ TEST_CASE("a header has no number and is followed by one", "[detect]") {
 }
 
 TEST_CASE("columns are numbers, bools or categories", "[detect]") {
-  const Folder folder;
+  const CsvFolder folder;
   const DetectedCsv csv = folder.detect(
       "n,b,c,m\n"
       "1.5,yes,NA,7\n"
@@ -82,21 +82,21 @@ TEST_CASE("columns are numbers, bools or categories", "[detect]") {
 }
 
 TEST_CASE("a column of missing values only is constant", "[detect]") {
-  const Folder folder;
+  const CsvFolder folder;
   const DetectedCsv csv = folder.detect("a,b\n,1\nna,2\n");
   CHECK(csv.columns[0].type == Type::kCategory);
   CHECK(csv.columns[0].is_constant());
 }
 
 TEST_CASE("records that do not fit are bad rows", "[detect]") {
-  const Folder folder;
+  const CsvFolder folder;
   const DetectedCsv csv = folder.detect("a,b\n1,2\n1,2,3\n1\n\n\xff,2\n3,4\n");
   CHECK(csv.rows == 2);
   CHECK(csv.bad_rows == 3);
 }
 
 TEST_CASE("a file without a header has indices as names", "[detect]") {
-  const Folder folder;
+  const CsvFolder folder;
   const DetectedCsv csv = folder.detect("1;x\n2;y\n");
   CHECK_FALSE(csv.header);
   CHECK(csv.delimiter == ';');
@@ -106,7 +106,7 @@ TEST_CASE("a file without a header has indices as names", "[detect]") {
 }
 
 TEST_CASE("many and long values are not collected", "[detect]") {
-  const Folder folder;
+  const CsvFolder folder;
   std::string text = "id,text\n";
   for (size_t i = 0; i <= DetectedColumn::kMostDistinct; ++i) text += std::to_string(i) + ",x\n";
   text += "1," + std::string(DetectedColumn::kLongestValue + 1, 'y') + "\n";
@@ -119,7 +119,7 @@ TEST_CASE("many and long values are not collected", "[detect]") {
 }
 
 TEST_CASE("a file without rows is refused", "[detect]") {
-  const Folder folder;
+  const CsvFolder folder;
   CHECK_THROWS_AS(folder.detect(""), RunError);
   CHECK_THROWS_AS(detect_csv(folder / "missing.csv"), RunError);
 }

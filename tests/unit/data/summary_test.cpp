@@ -14,7 +14,7 @@ namespace {
 
 using Extents = std::vector<std::optional<int64_t>>;
 
-struct Folder : FreshDirectory {
+struct SummaryFolder : FreshDirectory {
   void write(const std::string& name, const std::string& content) const {
     make_folders((*this / name).parent_path());
     write_text_atomically(*this / name, content);
@@ -68,7 +68,7 @@ std::string bytes_of_file(const fs::path& path) { return read_text(path); }
 }  // namespace
 
 TEST_CASE("numbers, categories and bad rows of a CSV file", "[summary]") {
-  const Folder folder;
+  const SummaryFolder folder;
   folder.write("x.csv", "area,kind\n1.5,b\n,a\n12x,a\n4,b\n-2,\n7,a,1\n10,b\n");
   plan::Column area = csv_column("area", plan::CellType::kNumber);
   area.cell->missing.kind = plan::Replacement::Kind::kMedian;
@@ -112,7 +112,7 @@ TEST_CASE("numbers, categories and bad rows of a CSV file", "[summary]") {
 }
 
 TEST_CASE("listed categories keep their order, and other values are counted", "[summary]") {
-  const Folder folder;
+  const SummaryFolder folder;
   folder.write("x.csv", "kind\nb\na\nc\nb\n");
   plan::Column kind = csv_column("kind", plan::CellType::kCategory);
   kind.cell->categories->kind = plan::Categories::Kind::kListed;
@@ -127,7 +127,7 @@ TEST_CASE("listed categories keep their order, and other values are counted", "[
 }
 
 TEST_CASE("parts count rows that are not bad", "[summary]") {
-  const Folder folder;
+  const SummaryFolder folder;
   std::string text = "a\n";
   for (int i = 0; i < 20; ++i) text += std::to_string(i) + "\n";
   folder.write("x.csv", text + "bad\n");
@@ -143,7 +143,7 @@ TEST_CASE("parts count rows that are not bad", "[summary]") {
 }
 
 TEST_CASE("a dataset of bad rows only has no values and no parts", "[summary]") {
-  const Folder folder;
+  const SummaryFolder folder;
   folder.write("x.csv", "a\nx\ny\n");
   plan::Dataset dataset = dataset_of({csv_column("a", plan::CellType::kNumber)});
   dataset.split.emplace();
@@ -157,7 +157,7 @@ TEST_CASE("a dataset of bad rows only has no values and no parts", "[summary]") 
 }
 
 TEST_CASE("images, their classes and their samples", "[summary]") {
-  const Folder folder;
+  const SummaryFolder folder;
   folder.write_image("pets/cat/1.png", 2, 3, 10);
   folder.write_image("pets/cat/2.png", 5, 4, 20);
   folder.write_image("pets/dog/1.png", 1, 2, 30);
@@ -199,7 +199,7 @@ TEST_CASE("images, their classes and their samples", "[summary]") {
 }
 
 TEST_CASE("images of one size have a shape", "[summary]") {
-  const Folder folder;
+  const SummaryFolder folder;
   folder.write_image("pets/1.png", 8, 6, 10);
   folder.write_image("pets/2.png", 4, 4, 10);
   plan::Column image = image_column("image", plan::ImageFormat::Take::kImage);
@@ -211,7 +211,7 @@ TEST_CASE("images of one size have a shape", "[summary]") {
 }
 
 TEST_CASE("lines of text are decoded without padding", "[summary]") {
-  const Folder folder;
+  const SummaryFolder folder;
   folder.write("x.txt", "abc\n\nh\xc3\xa9llo world\n");
   plan::Column text;
   text.name = "tokens";
@@ -237,7 +237,7 @@ TEST_CASE("lines of text are decoded without padding", "[summary]") {
 }
 
 TEST_CASE("windows of a stream of characters are samples", "[summary]") {
-  const Folder folder;
+  const SummaryFolder folder;
   folder.write("x.txt", "abcabd\xc3\xa9");
   plan::Column text;
   text.name = "x";
