@@ -144,7 +144,7 @@ class Csv(Errors):
         (self.dir / "a.png").write_bytes(GOOD)
         for path in ("../a.png", str(self.dir / "a.png"), "none.png", "", "."):
             self.write("d.csv", f"x,y\na.png,1\n{path},2\na.png,3\n")
-            self.bad_row(self.data(", type: image") + "    y: {csv: d.csv}\n", {"y": ([1], "float64", "d.y"), "x": ([1, 3, 4, 4], "uint8", "d.x")}, r"d\.csv:3:1|none\.png", [1, 3])
+            self.bad_row(self.data(", type: image") + "    y: {csv: d.csv}\n", {"y": ([1], "float64", "d.y"), "x": ([1, 3, 4, 4], "uint8", "d.x")}, r"d\.csv:3:1|none\.png|\.: cannot read", [1, 3])
 
 
 class Files(Errors):
