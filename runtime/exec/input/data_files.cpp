@@ -173,7 +173,7 @@ DataFiles hash_data(const RunRequest& request, const DataFiles& known) {
 std::string first_difference(const DataFile& before, const DataFile& now) {
   const auto [old, current] = std::ranges::mismatch(before.files, now.files);
   const bool no_more = old == before.files.end(), ended = current == now.files.end();
-  if (before.files.empty() || (no_more && ended)) return {};
+  if (before.files.empty() || now.files.empty() || (no_more && ended)) return {};
   if (no_more) return fmt::format("{} is new", current->name);
   if (ended) return fmt::format("{} is missing", old->name);
   if (old->name != current->name)

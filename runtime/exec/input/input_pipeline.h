@@ -72,7 +72,7 @@ DataFiles hash_data(const RunRequest& request, const DataFiles& known);
 std::optional<plan::FileStamp> stamp_of(const std::vector<fs::path>& paths);
 
 /// Returns the first difference between the files of a column in a checkpoint and now: "pets/3.jpg
-/// has 40 bytes; expected 30". Empty if the checkpoint does not list the files.
+/// has 40 bytes; expected 30". Empty if one of them does not list its files.
 std::string first_difference(const DataFile& before, const DataFile& now);
 
 /// Returns the states of all files of the datasets of the request's jobs. Files that cannot be read
