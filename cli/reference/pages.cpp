@@ -56,6 +56,9 @@ constexpr Row kRunFiles[] = {
     {"metrics.jsonl", "One JSON object per logged step or reduced value. See below."},
     {"returns/NAME/value.npy", "A returned tensor, one slice per step. Train and predict jobs."},
     {"returns/NAME/steps.npy", "The step of each slice."},
+    {"rows.txt",
+     "Of predict jobs that read images or tar files: the path of each image, or the tar file and "
+     "the key of each sample."},
     {"watch/NAME/value.npy", "A watched tensor, one slice per event."},
     {"watch/NAME/diff.npy", "A watched gradient, one slice per event."},
     {"watch/NAME/steps.npy", "The step of each slice of `value.npy`."},
@@ -92,6 +95,9 @@ constexpr Row kCheckpointFiles[] = {
      "Step, epoch, seed, hashes of the plan, what the run decides by monitored values, and "
      "checksums of all arrays."},
     {"files.json", "Sizes and checksums of data files and outputs. `--resume` checks them."},
+    {"data.json",
+     "What the run learned from its data: means, standard deviations, fill values and categories, "
+     "by column. Predict jobs read it."},
 };
 
 // The keys of a line of metrics.jsonl.

@@ -53,10 +53,9 @@ class DataJobs(FlowTest):
         losses = [line["loss"] for line in self.metrics("out")]
         self.assertLess(np.mean(losses[-5:]), np.mean(losses[:5]))
         self.assertLess(self.printed("eval", "text.yaml", *SMALL), losses[0])
-        begin = STORY[:int(len(STORY) * 0.9)]
-        self.assertTrue(set(self.learned()["book.x"]["categories"]) <= set(begin) | set(STORY))
+        self.assertEqual(self.learned(), {"book.x": {"categories": sorted(set(STORY[:round(0.9 * len(STORY))]))}})
         self.flowrun("predict", JOBS / "text.yaml", "-o", "new", "--load", "out", *sets(*SMALL))
-        self.assertEqual(self.load("new/returns/next/value.npy").shape, (3, 5))
+        self.assertEqual(self.load("new/returns/next/value.npy").shape, (12, 5))  # 192 characters in windows of 16
 
     def test_tokens_are_windows_of_a_file_of_numbers(self):
         ids = np.fromfile(JOBS / "data/prose/tokens.bin", "<u2")

@@ -43,7 +43,7 @@ DOORS = {
     r"mpi\.h": ["runtime/mpi/"],
     r"omp\.h": ["runtime/cpu/", "tests/bench/"],
     r"zlib\.h": ["runtime/io/", "cli/report/pictures.cpp", "tests/fuzz/png_fuzz.cpp", "tests/unit/data/"],
-    r"zstd\.h": ["runtime/data/files/unpack.cpp"],
+    r"zstd\.h": ["runtime/data/files/unpack.cpp", "tests/unit/data/"],
     r"png\.h": ["runtime/data/image/png.cpp"],
     r"jpeglib\.h": ["runtime/data/image/jpeg.cpp", "tests/unit/data/"],
     r"utf8proc\.h": ["runtime/data/text/utf8.cpp"],

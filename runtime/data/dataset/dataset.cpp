@@ -10,10 +10,7 @@
 #include "runtime/base/text.h"
 #include "runtime/data/dataset/dataset_cache.h"
 #include "runtime/data/dataset/learning.h"
-<<<<<<< HEAD
-=======
 #include "runtime/data/dataset/open_columns.h"
->>>>>>> commands
 #include "runtime/data/order/split.h"
 #include "runtime/data/sources/open_source.h"
 
@@ -92,39 +89,37 @@ void check_channels(const plan::Column& column) {
                                  column.where, column.name, channels->values.size(), leading));
 }
 
-<<<<<<< HEAD
-std::vector<SelectedRows> open_files(const plan::Dataset& dataset, const DatasetRequest& request) {
-  const auto sources = open_sources(dataset, request.columns, request.root);
+std::vector<SelectedRows> open_files(const plan::Dataset& dataset,
+                                     const std::vector<std::string>& read, const fs::path& root) {
+  const auto sources = open_sources(dataset, read, root);
   std::vector<SelectedRows> columns;
   for (size_t i = 0; i < sources.size(); ++i) {
     check_ranges(dataset.columns[i], sources[i]->rows());
     columns.push_back({sources[i], RowRanges(dataset.columns[i].rows, sources[i]->rows())});
-=======
-}  // namespace
-
-std::vector<OpenColumn> open_columns(const plan::Dataset& dataset,
-                                     const std::vector<std::string>& read, const fs::path& root) {
-  FLOW_CHECK(!dataset.columns.empty(), "dataset {}", dataset.name);
-  const auto sources = open_sources(dataset, read, root);
-  std::vector<OpenColumn> columns;
-  for (size_t i = 0; i < sources.size(); ++i) {
-    const plan::Column& column = dataset.columns[i];
-    check_ranges(column, sources[i]->rows());
-    check_channels(column);
-    columns.push_back({column, sources[i], RowRanges(column.rows, sources[i]->rows()),
-                       std::ranges::count(read, column.name) > 0});
->>>>>>> commands
   }
   return columns;
 }
 
-std::vector<OpenColumn> named(const plan::Dataset& dataset, const DatasetRequest& request,
+std::vector<OpenColumn> named(const plan::Dataset& dataset, const std::vector<std::string>& read,
                               const std::vector<SelectedRows>& rows) {
   std::vector<OpenColumn> columns;
   for (size_t i = 0; i < rows.size(); ++i)
     columns.push_back({dataset.columns[i], rows[i].source, rows[i].ranges,
-                       std::ranges::count(request.columns, dataset.columns[i].name) > 0});
+                       std::ranges::count(read, dataset.columns[i].name) > 0});
   return columns;
+}
+
+void check_columns(const plan::Dataset& dataset) {
+  FLOW_CHECK(!dataset.columns.empty(), "dataset {}", dataset.name);
+  for (const plan::Column& column : dataset.columns) check_channels(column);
+}
+
+}  // namespace
+
+std::vector<OpenColumn> open_columns(const plan::Dataset& dataset,
+                                     const std::vector<std::string>& read, const fs::path& root) {
+  check_columns(dataset);
+  return named(dataset, read, open_files(dataset, read, root));
 }
 
 int64_t common_length(const plan::Dataset& dataset, const std::vector<OpenColumn>& columns) {
@@ -245,11 +240,12 @@ std::vector<SelectedRows> open_cached(const plan::Dataset& dataset, const Datase
   try {
     cache.emplace(dataset, request.root);
   } catch (const RunError&) {
-    return open_files(dataset, request);  // its message says more about files that are missing
+    // Its message says more about files that are missing.
+    return open_files(dataset, request.columns, request.root);
   }
   if (auto cached = cache->open(request.columns)) return *std::move(cached);
-  std::vector<SelectedRows> rows = open_files(dataset, request);
-  const std::vector<OpenColumn> columns = named(dataset, request, rows);
+  std::vector<SelectedRows> rows = open_files(dataset, request.columns, request.root);
+  const std::vector<OpenColumn> columns = named(dataset, request.columns, rows);
   common_length(dataset, columns);
   if (dataset.on_bad_row == plan::Dataset::OnBadRow::kFail) {
     BadRows none(dataset);
@@ -260,12 +256,11 @@ std::vector<SelectedRows> open_cached(const plan::Dataset& dataset, const Datase
   return cache->open(request.columns).value_or(std::move(rows));
 }
 
-std::vector<OpenColumn> open_columns(const plan::Dataset& dataset, const DatasetRequest& request) {
-  FLOW_CHECK(!dataset.columns.empty(), "dataset {}", dataset.name);
-  for (const plan::Column& column : dataset.columns) check_channels(column);
-  return named(
-      dataset, request,
-      dataset.cache.empty() ? open_files(dataset, request) : open_cached(dataset, request));
+std::vector<OpenColumn> open_requested(const DatasetRequest& request) {
+  const plan::Dataset& dataset = *request.dataset;
+  if (dataset.cache.empty()) return open_columns(dataset, request.columns, request.root);
+  check_columns(dataset);
+  return named(dataset, request.columns, open_cached(dataset, request));
 }
 
 /// Returns the number of rows of the columns: the windows that fit into all of them, or `rows`.
@@ -306,7 +301,7 @@ Dataset::Dataset(const DatasetRequest& request)
     : name_(request.part.empty() ? request.dataset->name
                                  : request.dataset->name + "/" + request.part) {
   const plan::Dataset& dataset = *request.dataset;
-  const std::vector<OpenColumn> columns = open_columns(dataset, request.columns, request.root);
+  const std::vector<OpenColumn> columns = open_requested(request);
   const int64_t length = common_length(dataset, columns);
   BadRows bad(dataset);
   add_bad_rows(dataset, columns, request.options.pool, bad);

@@ -77,7 +77,8 @@ DataFiles data_before(const Checkpoint& checkpoint) {
     if (digest.size() != kDigits) continue;
     data[name].digest = digest;
     if (files && files->data.contains(name)) data[name].stamp = files->data.at(name);
-    if (files && files->files.contains(name)) data[name].files = files->files.at(name);
+    if (files && files->files && files->files->contains(name))
+      data[name].files = files->files->at(name);
   }
   return data;
 }

@@ -7,6 +7,7 @@
 
 #include <algorithm>
 #include <fstream>
+#include <set>
 #include <variant>
 
 #include "runtime/base/display.h"
@@ -110,6 +111,20 @@ DataFile hash_files(const DataPath& source) {
   hashed.digest = records.size() == 1 && !source.sizes_only ? records[0].digest
                                                             : data::digest_of_files(records);
   return hashed;
+}
+
+std::vector<data::FileState> states_of_data(const RunRequest& request) {
+  std::set<fs::path> paths;
+  std::vector<data::FileState> states;
+  for (const plan::Job* job : jobs_of(request))
+    for (const plan::Dataset& dataset : job->datasets)
+      for (const plan::Column& column : dataset.columns) try {
+          for (const fs::path& path : data::files_of(column, request.root))
+            if (paths.insert(path).second) states.push_back(data::file_state({}, path.string()));
+        } catch (const RunError&) {
+          // It is reported when the column is opened.
+        }
+  return states;
 }
 
 std::string file_identity(const fs::path& path) {

@@ -51,7 +51,7 @@ class JsonReader {
   void given(std::string_view key, T& out) {
     out = T();
     if (!json_.contains(key)) return;
-    if constexpr (requires { out.emplace(); })
+    if constexpr (requires { *out; })  // an optional
       child(key).read(out.emplace());
     else
       child(key).read(out);
