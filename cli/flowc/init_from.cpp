@@ -86,7 +86,7 @@ class CsvDraft {
     draft_.file = job.string();
     draft_.dataset = draft_name(fs::path(draft_.data).stem().string(), taken);
     draft_.target = draft_name(key_of(target_), taken);
-    draft_.what = fmt::format("{} from the other columns of {}", target_.name, draft_.data);
+    draft_.what = fmt::format("`{}` from the other columns of {}", target_.name, draft_.data);
     write_data(job, taken);
     write_vars();
     draft_.notes = shortened_notes(std::move(draft_.notes));
@@ -194,8 +194,17 @@ class CsvDraft {
     return items;
   }
 
+  /// Returns keys and the columns to which they apply, which are on lines of their own if there are
+  /// many.
+  std::string with_columns(const std::string& keys,
+                           const std::vector<const DetectedColumn*>& columns) const {
+    constexpr size_t kIndent = 14, kLongest = 40;
+    const std::string list = yaml_list("columns", columns_list(columns), kIndent);
+    return fmt::format("{},{}{}", keys,
+                       list.size() > kLongest ? "\n" + std::string(kIndent, ' ') : " ", list);
+  }
+
   void write_data(const fs::path& job, std::set<std::string>& taken) {
-    constexpr size_t kIndent = 15;
     std::vector<std::string>& lines = draft_.data_lines;
     std::vector<std::string> like;
     const auto add = [&](const std::string& name, const std::string& keys) {
@@ -207,11 +216,8 @@ class CsvDraft {
     lines.push_back(fmt::format("    defaults: {{{}}}", csv_keys(path_from(job, draft_.data))));
     lines.push_back(fmt::format("    options: {{{}}}", option_keys()));
     if (!numbers_.empty())
-      add("numbers", yaml_list("columns", columns_list(numbers_), kIndent) +
-                         ", mean: learn, std: learn, missing: median");
-    if (!flags_.empty())
-      add("flags",
-          yaml_list("columns", columns_list(flags_), kIndent) + ", type: bool, missing: median");
+      add("numbers", with_columns("mean: learn, std: learn, missing: median", numbers_));
+    if (!flags_.empty()) add("flags", with_columns("type: bool, missing: median", flags_));
     add_number_inputs();
     for (const DetectedColumn* column : categories_) {
       const std::string name = draft_name(key_of(*column), taken);

@@ -18,12 +18,38 @@ namespace {
 using Lines = std::vector<std::string>;
 
 /// The names that the jobs use themselves, and those that the language reserves.
-constexpr std::array<std::string_view, 32> kTakenNames = {
-    "note",    "op",        "in",       "repeat",         "placement", "variables", "yes",
-    "no",      "on",        "true",     "false",          "off",       "null",      "defaults",
-    "options", "trainable", "index",    "variable_dtype", "per_shard", "new",       "model",
-    "loss",    "error",     "guess",    "features",       "hidden",    "output",    "numbers",
-    "flags",   "scaled",    "in_units", "prediction"};
+constexpr std::array<std::string_view, 32> kTakenNames = {"note",
+                                                          "op",
+                                                          "in",
+                                                          "repeat",
+                                                          "placement",
+                                                          "variables",
+                                                          "yes",
+                                                          "no",
+                                                          "on",
+                                                          "true",
+                                                          "false",
+                                                          "off",
+                                                          "null",
+                                                          "defaults",
+                                                          "options",
+                                                          "trainable",
+                                                          "index",
+                                                          "variable_dtype",
+                                                          "per_shard",
+                                                          "new",
+                                                          "model",
+                                                          "loss",
+                                                          "deviation",
+                                                          "guess",
+                                                          "features",
+                                                          "hidden",
+                                                          "output",
+                                                          "numbers",
+                                                          "flags",
+                                                          "scaled",
+                                                          "mean_absolute_error",
+                                                          "prediction"};
 
 bool is_plain(std::string_view text) {
   static constexpr std::array<std::string_view, 12> kWords = {
@@ -135,17 +161,28 @@ void add_eval(const JobDraft& draft, Lines& lines) {
                     draft.target));
     return;
   }
+  lines.push_back(fmt::format("      {}: {{op: l1, prediction: model, target: {}}}",
+                              draft.is_scaled ? "deviation" : "mean_absolute_error", draft.target));
+  if (draft.is_scaled)
+    lines.push_back("      mean_absolute_error: {op: multiply, a: deviation, b: $std}");
   lines.push_back(
-      fmt::format("      error: {{op: l1, prediction: model, target: {}}}", draft.target));
-  if (draft.is_scaled) lines.push_back("      in_units: {op: multiply, a: error, b: $std}");
-  lines.push_back(
-      fmt::format("    returns: {{value: {}, to: {{type: print, reduce: mean, over: "
-                  "run}}}}",
-                  draft.is_scaled ? "in_units" : "error"));
+      "    returns: {value: mean_absolute_error, to: {type: print, reduce: mean, over: run}}");
+}
+
+/// Returns "0 = cat, 1 = dog, and 8 more".
+std::string classes_text(const std::vector<std::string>& classes) {
+  constexpr size_t kShown = 10;
+  std::vector<std::string> shown;
+  for (size_t id = 0; id < std::min(classes.size(), kShown); ++id)
+    shown.push_back(fmt::format("{} = {}", id, escaped(shortened(classes[id]))));
+  if (classes.size() > kShown) shown.push_back(fmt::format("and {} more", classes.size() - kShown));
+  return join(shown, ", ");
 }
 
 void add_predict(const JobDraft& draft, Lines& lines) {
-  lines.insert(lines.end(), {"", "  predict:", "    type: predict", "    inputs:"});
+  lines.push_back("");
+  if (!draft.classes.empty()) lines.push_back("  # Classes: " + classes_text(draft.classes));
+  lines.insert(lines.end(), {"  predict:", "    type: predict", "    inputs:"});
   std::ranges::move(input_lines(draft, "new", false), std::back_inserter(lines));
   lines.push_back("    graph:");
   lines.push_back("      model: " + call_of_model(draft));
@@ -160,16 +197,6 @@ void add_predict(const JobDraft& draft, Lines& lines) {
   }
   lines.push_back(
       fmt::format("    returns: {{value: {}}}   # DIR/returns/{}/value.npy", result, result));
-}
-
-/// Returns "0 = cat, 1 = dog, and 8 more".
-std::string classes_text(const std::vector<std::string>& classes) {
-  constexpr size_t kShown = 10;
-  std::vector<std::string> shown;
-  for (size_t id = 0; id < std::min(classes.size(), kShown); ++id)
-    shown.push_back(fmt::format("{} = {}", id, escaped(shortened(classes[id]))));
-  if (classes.size() > kShown) shown.push_back(fmt::format("and {} more", classes.size() - kShown));
-  return join(shown, ", ");
 }
 
 }  // namespace
@@ -224,10 +251,6 @@ std::string text_of(const JobDraft& draft) {
   lines.insert(lines.end(), {"", "jobs:"});
   add_train(draft, lines);
   add_eval(draft, lines);
-  if (!draft.classes.empty()) {
-    lines.push_back("");
-    lines.push_back("  # The classes: " + classes_text(draft.classes));
-  }
   add_predict(draft, lines);
   return join(lines, "\n") + "\n";
 }

@@ -175,8 +175,8 @@ class InitFrom(DataTest):
         text = (self.dir / "houses.yaml").read_text()
         self.assertIn("# Column `id` is left out: it has 200 different values.", text)
         self.assertIn("# Column `country` is left out: it has fewer than two values.", text)
-        self.assertIn("numbers: {columns: [area, rooms], mean: learn, std: learn, missing: median}", text)
-        self.assertIn("flags: {columns: [garden], type: bool, missing: median}", text)
+        self.assertIn("numbers: {mean: learn, std: learn, missing: median, columns: [area, rooms]}", text)
+        self.assertIn("flags: {type: bool, missing: median, columns: [garden]}", text)
         self.assertIn("vocab_size: 4", text)
         _, predicted = self.run_all("houses.yaml", "prediction")
         prices = [float(line.rsplit(";", 1)[1]) for line in (self.dir / "houses.csv").read_text().splitlines()[1:]]
@@ -190,7 +190,7 @@ class InitFrom(DataTest):
         self.assertNotIn("last column", said)
         text = (self.dir / "kinds.yaml").read_text()
         self.assertIn("split: {validation: 0.1, by: kind}", text)
-        self.assertIn("# The classes: 0 = flat, 1 = house, 2 = villa", text)
+        self.assertIn("# Classes: 0 = flat, 1 = house, 2 = villa", text)
         _, predicted = self.run_all("kinds.yaml", "guess")
         kinds = [["flat", "house", "villa"].index(line.split("|")[4]) for line in (self.dir / "houses.csv").read_text().splitlines()[1:]]
         self.assertGreater((predicted == kinds).mean(), 0.7)
