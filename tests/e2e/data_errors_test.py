@@ -122,6 +122,13 @@ class Csv(Errors):
                 (self.dir / "d.csv").write_bytes(content)
                 self.bad_row(self.data(more), self.X, pattern, [1, 4])
 
+    def test_integers_without_a_place_in_one_hot_rows(self):
+        for value in ("2", "-1", "9223372036854775807"):
+            self.write("d.csv", f"x\n1\n{value}\n0\n")
+            self.bad_row(self.data(", type: integer, one_hot: 2"), {"x": ([1, 2], "float64", "d.x")}, "d.csv:3:1: `one_hot: 2` has no place for " + value, [[0, 1], [1, 0]])
+        self.write("d.csv", "x\n1\n\"\"\n0\n")
+        self.fails(self.data(", type: integer, one_hot: 2, missing: 7"), {"x": ([1, 2], "float64", "d.x")}, "d.csv:3:1: `one_hot: 2` has no place for ")
+
     def test_bad_texts(self):
         for content, pattern, more, good in ((b"x\nb\n\xff\na\n", "d.csv:3:1: a field is not valid UTF-8", "categories: learn", [1, 0]),
                                              (b"x\nb\nc\na\n", "d.csv:3:1: unknown category `c`", "categories: [b, a]", [0, 1]),

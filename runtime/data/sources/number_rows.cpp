@@ -6,7 +6,6 @@
 #include <algorithm>
 #include <cmath>
 
-#include "runtime/base/text.h"
 #include "runtime/data/sources/chunked_sum.h"
 
 namespace flow::data {
@@ -51,10 +50,13 @@ StoredElement NumberRows::element() const {
   return {cells_.values.index() == 0 ? DType::kFloat64 : DType::kInt64};
 }
 
-/// Returns true if a one-hot row can represent the integer of this row.
+/// Returns the integer of which `row` is the one-hot row.
+int64_t NumberRows::integer(int64_t row) const {
+  return std::get<std::vector<int64_t>>(cells_.values)[static_cast<size_t>(row)];
+}
+
 bool NumberRows::has_place(int64_t row) const {
-  const int64_t value = std::get<std::vector<int64_t>>(cells_.values)[static_cast<size_t>(row)];
-  return value >= 0 && value < one_hot_;
+  return integer(row) >= 0 && integer(row) < one_hot_;
 }
 
 std::vector<int64_t> NumberRows::bad_rows() const {
@@ -69,9 +71,9 @@ std::vector<int64_t> NumberRows::bad_rows() const {
 
 RunError NumberRows::bad_row(int64_t row) const {
   if (std::ranges::binary_search(cells_.bad_rows, row)) return bad_row_(row);
-  return RunError(fmt::format("{}: `one_hot: {}` has no place for {}", place_(row), one_hot_,
-                              shortest(value(static_cast<size_t>(row)))),
-                  "expected integers from 0; write a larger `one_hot`");
+  return RunError(
+      fmt::format("{}: `one_hot: {}` has no place for {}", place_(row), one_hot_, integer(row)),
+      "expected integers from 0; write a larger `one_hot`");
 }
 
 std::span<const std::byte> NumberRows::in_place(int64_t row, int64_t count) const {
@@ -87,16 +89,14 @@ std::span<const std::byte> NumberRows::in_place(int64_t row, int64_t count) cons
 std::span<const std::byte> NumberRows::read(int64_t row, const RowDraws&, Scratch& scratch) const {
   if (one_hot_ == 0) return in_place(row, 1);
   scratch.bytes.assign(static_cast<size_t>(one_hot_), std::byte{0});
-  if (has_place(row))
-    scratch.bytes[static_cast<size_t>(value(static_cast<size_t>(row)))] = std::byte{1};
+  if (has_place(row)) scratch.bytes[static_cast<size_t>(integer(row))] = std::byte{1};
   return scratch.bytes;
 }
 
 std::vector<int64_t> NumberRows::class_ids(std::span<const int64_t> rows) const {
   if (one_hot_ == 0) return SourceRows::class_ids(rows);
   std::vector<int64_t> ids;
-  for (const int64_t row : rows)
-    ids.push_back(std::get<std::vector<int64_t>>(cells_.values)[static_cast<size_t>(row)]);
+  for (const int64_t row : rows) ids.push_back(integer(row));
   return ids;
 }
 

@@ -53,6 +53,7 @@ class NumberRows : public SourceRows {
   std::vector<double> present(std::span<const int64_t> rows, int64_t position) const;
   void replace(size_t cell, double value);
   bool learns_fill() const;
+  int64_t integer(int64_t row) const;
   bool has_place(int64_t row) const;
 
   NumberCells cells_;
