@@ -73,7 +73,7 @@ RunError NumberRows::bad_row(int64_t row) const {
   if (std::ranges::binary_search(cells_.bad_rows, row)) return bad_row_(row);
   return RunError(
       fmt::format("{}: `one_hot: {}` has no place for {}", place_(row), one_hot_, integer(row)),
-      "expected integers from 0; write a larger `one_hot`");
+      "use integers from 0, or write a larger `one_hot`");
 }
 
 std::span<const std::byte> NumberRows::in_place(int64_t row, int64_t count) const {
