@@ -132,6 +132,15 @@ class Resumed(RanksTest, DataTest):
                 self.ranks(2, *self.words("job.yaml", out, 1))
             self.assertEqual(self.results(out), whole)
 
+    def test_flowrun_verify_finds_batches_independent_of_threads_and_caches(self):
+        self.prepare("images_mixed")
+        words = ["verify", "train", "cached.yaml", "--only", "data", "--steps", 10]
+        self.flowrun(*words)
+        self.assertRegex(self.flowrun(*words).stdout, "data +holds +1 thread that decodes, 3 threads that decode, no cache, a new cache, an existing cache")
+        self.assertRegex(self.flowrun(*words, "--prove", "--damage", "bit", "--strict").stdout, "bit +caught .*; noticed by data")
+        self.prepare("windows")
+        self.assertRegex(self.flowrun("verify", "train", "job.yaml", "--only", "data", "--steps", 10).stdout, "data +holds")
+
     def test_csv(self): self.check("csv")
 
     def test_sampled_csv(self): self.check("csv_sampled")
