@@ -27,6 +27,8 @@ constexpr Rule kRules[] = {
     {"export", "CKPT", "files"},
     {"ops", "NAME", "ops"},
     {"init", "NAME", "templates"},
+    {"init", "DATA", "files"},
+    {"data", "DATASET", "none"},
     {"", "JOB", "jobs"},
     {"", "J", "jobs"},
     {"", "CODE", "codes"},
@@ -44,6 +46,8 @@ constexpr Rule kRules[] = {
     {"", "TEXT", "none"},
     {"", "TOLERANCES", "files"},
     {"", "N", "none"},
+    {"", "E", "none"},
+    {"", "COLUMN", "none"},
     {"", "R", "none"},
     {"", "A", "none"},
 };

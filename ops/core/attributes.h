@@ -12,14 +12,7 @@
 
 #include "runtime/base/array.h"
 #include "runtime/base/error.h"
-
-#ifdef __GLIBCXX__
-// libstdc++ (at least up to version 12) assumes that a variant of these types always holds a value,
-// even during a copy. If the copy fails to allocate memory, libstdc++ then destroys an object that
-// does not exist.
-template <>
-struct std::__detail::__variant::_Never_valueless_alt<std::vector<int64_t>> : std::false_type {};
-#endif
+#include "runtime/base/variant_of_vectors.h"
 
 namespace flow::ops {
 

@@ -51,7 +51,7 @@ class Orders(DataTest):
 
     def test_parts_are_sampled_by_columns_of_their_own(self):
         data = self.data.replace("    x: {}", "    options: {split: {p: 0.6}}\n    x: {}")
-        rows = draws.split("random", [0.6], 0, 41)[0]
+        rows = draws.split("random", [0.6], 0, 41, dataset="d")[0]
         ids = [sorted(set(self.k)).index(k) for k in self.k]
         for sample, kind, column in (("{weights: d/p.w}", "weighted", self.w.tolist()), ("{balance: d/p.k}", "balance", ids)):
             with self.subTest(sample=sample):
@@ -114,7 +114,7 @@ class Images(DataTest):
         self.check("data_threads: 3", lambda epoch: range(12))
 
     def test_augmentation_of_parts(self):
-        part, rest = draws.split("random", [0.6], 0, 12)
+        part, rest = draws.split("random", [0.6], 0, 12, dataset="d")
         for name, rows in (("d/p", part), ("d", rest)):
             self.check("shuffle: true", lambda epoch: draws.permutation(1, name + "/shuffle", epoch, len(rows)), name=name, rows=rows, more="options: {split: {p: 0.6}}")
 

@@ -92,11 +92,11 @@ def job_text(data, inputs, run="{epochs: 2}", kind="train", name="train", seed=1
         text += f"      {key}_flat: {{op: reshape, in: {key}_cast, shape: [{shape[0]}, -1]}}\n"
     flat = [f"{key}_flat" for key in inputs]
     text += f"      all: {{op: concat, in: [{', '.join(flat)}], axis: 1}}\n" if len(flat) > 1 else f"      all: {{op: identity, in: {flat[0]}}}\n"
-    text += "      z: {op: dense, in: all, units: 1}\n"
+    text += "      result: {op: dense, in: all, units: 1}\n"
     if kind == "train":
-        text += "      loss: {op: square, in: z}\n    optimizer: {type: adam, learning_rate: 0.001, minimize: loss}\n"
+        text += "      loss: {op: square, in: result}\n    optimizer: {type: adam, learning_rate: 0.001, minimize: loss}\n"
     else:
-        text += "    returns: {value: z, to: npy}\n"
+        text += "    returns: {value: result, to: npy}\n"
     text += f"    hooks: [{', '.join(f'{{watch: {key}, every: 1, to: npy}}' for key in inputs)}]\n"
     return text + (f"    run: {run}\n" if run else "")
 

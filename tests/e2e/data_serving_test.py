@@ -102,7 +102,7 @@ class Serving(DataTest):
             self.assertIn("data.json", said)
             self.assertNotIn("terminate", said)
         path.unlink()
-        self.assertIn("data.json", self.flowrun("serve", "job.yaml", "-o", "failed", "--force", "--load", "run", status=2).stderr)
+        self.assertIn("data.json", self.flowrun("serve", "job.yaml", "-o", "failed", "--force", "--load", "run", status=3).stderr)
 
 
 if __name__ == "__main__":

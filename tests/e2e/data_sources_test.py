@@ -168,7 +168,7 @@ class Tar(DataTest):
         data = """
   d:
     defaults: {tar: "s-*.tar"}
-    image: {field: [png, left.png]}
+    image: {field: [png, left.png], type: image}
     label: {field: cls}
     array: {field: npy, shape: [2, 3]}
     text: {field: txt, length: 8}

@@ -457,7 +457,7 @@ class Help(FlowTest):
         self.assertIn("--steps and --all: expected one of them", self.call("flowc", "show", JOBS / "mlp.yaml", "--all", "--steps", status=2).stderr)
 
     def test_help_texts_are_the_golden_ones(self):
-        commands = ("check", "build", "show", "ops", "diff", "names", "export", "import", "init", "config", "report", "schema", "explain", "help")
+        commands = ("check", "build", "show", "ops", "diff", "names", "export", "import", "data", "init", "config", "report", "schema", "explain", "help")
         for words in (["flowc"], *(["flowc", command] for command in commands), ["flowrun"], ["flowrun", "verify"], ["flowdiff"], ["flowdiff", "update"],
                       ["flowdiff", "calibrate"]):
             text = self.call(*words, "--help").stdout

@@ -218,12 +218,18 @@ std::optional<FoundColumn> find_column(Reader& reader, const yaml::Node& node,
 
 namespace {
 
-/// Returns true if an input of the job reads these rows. An empty part means any.
-bool reads(const Job& job, const std::string& dataset, const std::string& part) {
-  return std::ranges::any_of(job.inputs, [&](const Input& input) {
+/// Returns `part` if an input of the job reads these rows of the dataset. An empty part also means
+/// the first part that is read. Returns nothing if no input reads such rows.
+std::optional<std::string> part_read(const Job& job, const std::string& dataset,
+                                     const std::string& part) {
+  std::optional<std::string> first;
+  for (const Input& input : job.inputs) {
     const auto* from = std::get_if<plan::FromDataset>(&input.source);
-    return from && from->dataset == dataset && (part.empty() || from->part == part);
-  });
+    if (!from || from->dataset != dataset) continue;
+    if (from->part == part) return part;
+    if (part.empty() && !first) first = from->part;
+  }
+  return first;
 }
 
 void read_shuffle(const Fields& fields, plan::Run& run) {
@@ -262,7 +268,10 @@ std::optional<plan::Sampling> read_sampling(const Fields& fields, const yaml::No
   if (!found) return {};
   made.dataset = found->dataset->name.text;
   made.column = found->column->plan.name;
-  if (reads(job, made.dataset, found->part)) return made;
+  if (const auto part = part_read(job, made.dataset, found->part)) {
+    made.part = *part;
+    return made;
+  }
   reader.error(Diagnosis::kEpochOrder, name, "no input of the job reads rows of `{}`",
                name.scalar.substr(0, name.scalar.find('.')));
   return {};

@@ -174,11 +174,10 @@ class TableReader {
   CsvTable table_;
 };
 
-/// Returns the files up to a row, whose fields are still to be read.
-CsvRows rows_up_to(const CsvSource& source, int64_t row) {
-  CsvRows rows(source);
+/// Moves to a later row, whose fields are still to be read.
+void move_to(const CsvSource& source, CsvRows& rows, int64_t row) {
   while (rows.next()) {
-    if (rows.row() == row) return rows;
+    if (rows.row() == row) return;
     rows.skip();
   }
   throw RunError(fmt::format("{} changed while it was read", source.files().back().string()));
@@ -209,6 +208,17 @@ std::optional<RunError> field_error(const CsvSource& source, const CsvRows& rows
   return CellParser(any, source.dialect()).error(CellFault::kTextAfterQuote, field, name).at(place);
 }
 
+/// Reads the fields of a bad row and returns its error.
+RunError row_error(const CsvSource& source, CsvRows& rows) {
+  std::optional<RunError> first;
+  for (CsvField field; rows.next_field(field);)
+    if (!first) first = field_error(source, rows, field);
+  if (!rows.is_complete()) return wrong_count(rows);
+  if (first) return *first;
+  return RunError(
+      fmt::format("{}: the file changed while it was read", rows.lexer().record_place()));
+}
+
 }  // namespace
 
 void check_dialect(const CsvDialect& dialect) {
@@ -231,19 +241,21 @@ CsvSource::CsvSource(std::vector<fs::path> files, CsvDialect dialect,
 
 CsvTable CsvSource::read() const { return TableReader(*this).read(); }
 
-RunError CsvSource::bad_row(int64_t row) const {
-  CsvRows rows = rows_up_to(*this, row);
-  std::optional<RunError> first;
-  for (CsvField field; rows.next_field(field);)
-    if (!first) first = field_error(*this, rows, field);
-  if (!rows.is_complete()) return wrong_count(rows);
-  if (first) return *first;
-  return RunError(
-      fmt::format("{}: the file changed while it was read", rows.lexer().record_place()));
+RunError CsvSource::bad_row(int64_t row) const { return bad_rows({&row, 1}).front(); }
+
+std::vector<RunError> CsvSource::bad_rows(std::span<const int64_t> bad) const {
+  std::vector<RunError> errors;
+  CsvRows rows(*this);
+  for (const int64_t row : bad) {
+    move_to(*this, rows, row);
+    errors.push_back(row_error(*this, rows));
+  }
+  return errors;
 }
 
 std::string CsvSource::place(int64_t row, size_t request, int64_t position) const {
-  CsvRows rows = rows_up_to(*this, row);
+  CsvRows rows(*this);
+  move_to(*this, rows, row);
   for (CsvField field; rows.next_field(field);)
     for (const CsvTarget& target : rows.targets())
       if (target.request == request && target.position == static_cast<size_t>(position))

@@ -100,6 +100,8 @@ class CsvSource {
 
   /// Returns the error of a bad row, "FILE:LINE:COLUMN: ...". Reads the files again up to that row.
   RunError bad_row(int64_t row) const;
+  /// Returns the errors of several bad rows, which are in ascending order. Reads the files once.
+  std::vector<RunError> bad_rows(std::span<const int64_t> rows) const;
 
   /// Returns "FILE:LINE:COLUMN" of a cell: the line where its record starts, and the character
   /// where its field starts. Reads the files again up to that row. REQUIRES: position < width.

@@ -126,7 +126,7 @@ Json CachedColumnsWriting::facts_of(size_t index) const {
 }
 
 const CategoryCells& CachedColumnsWriting::categories(size_t index) const {
-  return static_cast<const CategoryRows&>(*columns_[index].source).cells();
+  return *columns_[index].source->categories();
 }
 
 /// Returns the bad rows of the source, without those that only listed categories make bad.

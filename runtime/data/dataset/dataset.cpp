@@ -256,7 +256,7 @@ std::vector<SelectedRows> open_cached(const plan::Dataset& dataset, const Datase
   return cache->open(request.columns).value_or(std::move(rows));
 }
 
-std::vector<OpenColumn> open_columns(const DatasetRequest& request) {
+std::vector<OpenColumn> open_requested(const DatasetRequest& request) {
   const plan::Dataset& dataset = *request.dataset;
   if (dataset.cache.empty()) return open_columns(dataset, request.columns, request.root);
   check_columns(dataset);
@@ -301,7 +301,7 @@ Dataset::Dataset(const DatasetRequest& request)
     : name_(request.part.empty() ? request.dataset->name
                                  : request.dataset->name + "/" + request.part) {
   const plan::Dataset& dataset = *request.dataset;
-  const std::vector<OpenColumn> columns = open_columns(request);
+  const std::vector<OpenColumn> columns = open_requested(request);
   const int64_t length = common_length(dataset, columns);
   BadRows bad(dataset);
   add_bad_rows(dataset, columns, request.options.pool, bad);

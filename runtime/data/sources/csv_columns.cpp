@@ -2,6 +2,8 @@
 #include "runtime/data/sources/csv_columns.h"
 
 #include <algorithm>
+#include <map>
+#include <mutex>
 #include <optional>
 #include <tuple>
 #include <utility>
@@ -49,9 +51,31 @@ CsvRequest request_of(const plan::Column& column) {
 }
 
 /// The files of several columns and what was read from them.
-struct CsvFiles {
-  CsvSource source;
+class CsvFiles {
+ public:
+  explicit CsvFiles(CsvSource files) : source(std::move(files)), table(source.read()) {}
+
+  /// Returns the error of a bad row. A caller that asks for more than one lists them, so that the
+  /// files are read again for many of them at once.
+  RunError bad_row(int64_t row) {
+    const std::lock_guard lock(mutex_);
+    if (const auto known = errors_.find(row); known != errors_.end()) return known->second;
+    constexpr ptrdiff_t kTogether = 1000;
+    const auto first = std::ranges::lower_bound(table.bad_rows, row);
+    const auto count = errors_.empty() ? 1 : std::min(table.bad_rows.end() - first, kTogether);
+    const std::span<const int64_t> rows(first, static_cast<size_t>(count));
+    const std::vector<RunError> errors = source.bad_rows(rows);
+    errors_.clear();
+    for (size_t i = 0; i < rows.size(); ++i) errors_.emplace(rows[i], errors[i]);
+    return errors_.at(row);
+  }
+
+  const CsvSource source;
   CsvTable table;
+
+ private:
+  std::mutex mutex_;
+  std::map<int64_t, RunError> errors_;
 };
 using SharedCsv = std::shared_ptr<CsvFiles>;
 
@@ -80,7 +104,7 @@ class CsvImages : public ImageFiles {
     return files;
   }
   std::vector<int64_t> bad_rows() const override { return shared_->table.bad_rows; }
-  RunError bad_row(int64_t row) const override { return shared_->source.bad_row(row); }
+  RunError bad_row(int64_t row) const override { return shared_->bad_row(row); }
 
  private:
   fs::path path_of(int64_t row) const {
@@ -101,7 +125,7 @@ std::shared_ptr<SourceRows> make_rows(const plan::Column& column, const fs::path
   const CellPlace place = [shared, request](int64_t row) {
     return shared->source.place(row, request);
   };
-  const auto bad_row = [shared](int64_t row) { return shared->source.bad_row(row); };
+  const auto bad_row = [shared](int64_t row) { return shared->bad_row(row); };
   switch (column.cell->type) {
     case plan::CellType::kText:
       return open_text_cells(
@@ -158,8 +182,7 @@ std::vector<std::shared_ptr<SourceRows>> open_csv_columns(
   for (const plan::Column* column : columns) requests.push_back(request_of(*column));
   CsvSource source(files_of(*columns.front(), root), dialect_of(*columns.front()->csv),
                    std::move(requests));
-  CsvTable table = source.read();
-  const auto shared = std::make_shared<CsvFiles>(std::move(source), std::move(table));
+  const auto shared = std::make_shared<CsvFiles>(std::move(source));
   std::vector<std::shared_ptr<SourceRows>> rows;
   for (size_t i = 0; i < columns.size(); ++i)
     rows.push_back(make_rows(*columns[i], root, shared, i));

@@ -1,9 +1,12 @@
 // Reads number cells and replaces those that are missing.
 #include "runtime/data/sources/number_rows.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <cmath>
 
+#include "runtime/base/text.h"
 #include "runtime/data/sources/chunked_sum.h"
 
 namespace flow::data {
@@ -37,16 +40,42 @@ NumberRows::NumberRows(NumberCells cells, const plan::CellRules& rules, CellPlac
       rows_(std::visit([](const auto& values) { return static_cast<int64_t>(values.size()); },
                        cells_.values) /
             cells_.width),
+      one_hot_(rules.one_hot),
       type_(rules.type),
       missing_(rules.missing),
       place_(std::move(place)),
       bad_row_(std::move(bad_row)) {}
 
 StoredElement NumberRows::element() const {
+  if (one_hot_ > 0) return {DType::kUInt8};
   return {cells_.values.index() == 0 ? DType::kFloat64 : DType::kInt64};
 }
 
+/// Returns true if a one-hot row can represent the integer of this row.
+bool NumberRows::has_place(int64_t row) const {
+  const int64_t value = std::get<std::vector<int64_t>>(cells_.values)[static_cast<size_t>(row)];
+  return value >= 0 && value < one_hot_;
+}
+
+std::vector<int64_t> NumberRows::bad_rows() const {
+  if (one_hot_ == 0) return cells_.bad_rows;
+  std::vector<int64_t> bad;
+  for (int64_t row = 0; row < rows_; ++row)
+    if (std::ranges::binary_search(cells_.bad_rows, row) ||
+        (!is_missing(row, 0) && !has_place(row)))
+      bad.push_back(row);
+  return bad;
+}
+
+RunError NumberRows::bad_row(int64_t row) const {
+  if (std::ranges::binary_search(cells_.bad_rows, row)) return bad_row_(row);
+  return RunError(fmt::format("{}: `one_hot: {}` has no place for {}", place_(row), one_hot_,
+                              shortest(value(static_cast<size_t>(row)))),
+                  "expected integers from 0; write a larger `one_hot`");
+}
+
 std::span<const std::byte> NumberRows::in_place(int64_t row, int64_t count) const {
+  if (one_hot_ > 0) return {};
   return std::visit(
       [&](const auto& values) {
         return std::as_bytes(std::span(values).subspan(static_cast<size_t>(row * cells_.width),
@@ -55,7 +84,24 @@ std::span<const std::byte> NumberRows::in_place(int64_t row, int64_t count) cons
       cells_.values);
 }
 
+std::span<const std::byte> NumberRows::read(int64_t row, const RowDraws&, Scratch& scratch) const {
+  if (one_hot_ == 0) return in_place(row, 1);
+  scratch.bytes.assign(static_cast<size_t>(one_hot_), std::byte{0});
+  if (has_place(row))
+    scratch.bytes[static_cast<size_t>(value(static_cast<size_t>(row)))] = std::byte{1};
+  return scratch.bytes;
+}
+
+std::vector<int64_t> NumberRows::class_ids(std::span<const int64_t> rows) const {
+  if (one_hot_ == 0) return SourceRows::class_ids(rows);
+  std::vector<int64_t> ids;
+  for (const int64_t row : rows)
+    ids.push_back(std::get<std::vector<int64_t>>(cells_.values)[static_cast<size_t>(row)]);
+  return ids;
+}
+
 bool NumberRows::is_missing(int64_t row, int64_t element) const {
+  if (one_hot_ > 0) element = 0;
   return !cells_.missing.empty() &&
          cells_.missing[static_cast<size_t>(row * cells_.width + element)] != 0;
 }
@@ -94,15 +140,23 @@ void NumberRows::replace(size_t cell, double value) {
         type_ == plan::CellType::kBool ? (value >= 0.5 ? 1 : 0) : whole(value);
 }
 
+bool NumberRows::learns_fill() const {
+  using Kind = plan::Replacement::Kind;
+  return missing_.kind == Kind::kMean || missing_.kind == Kind::kMedian;
+}
+
 std::vector<int64_t> NumberRows::apply(const LearnedColumn& learned) {
   if (cells_.missing.empty()) return {};
   const auto width = static_cast<size_t>(cells_.width);
-  if (learned.fill && learned.fill->size() != width)
+  const bool learns = learns_fill();
+  if (learns && learned.fill.value().size() != width)
     throw RequestError("the loaded checkpoint has replacements for another number of values",
                        "load a checkpoint of a job with this column");
   for (size_t cell = 0; cell < cells_.missing.size(); ++cell)
     if (cells_.missing[cell] != 0)
-      replace(cell, learned.fill ? (*learned.fill)[cell % width] : missing_.number);
+      replace(cell, learns ? (*learned.fill)[cell % width] : missing_.number);
+  for (int64_t row = 0; one_hot_ > 0 && row < rows_; ++row)
+    if (is_missing(row, 0) && !has_place(row)) throw bad_row(row);
   cells_.missing.clear();
   return {};
 }

@@ -7,6 +7,7 @@
 #include <variant>
 #include <vector>
 
+#include "runtime/base/variant_of_vectors.h"
 #include "runtime/data/sources/cell_place.h"
 #include "runtime/data/sources/source_rows.h"
 #include "runtime/plan/model/dataset.h"
@@ -22,6 +23,7 @@ struct NumberCells {
   std::vector<int64_t> file_starts = {0};
 };
 
+/// Rows of numbers, or the one-hot rows of integers.
 class NumberRows : public SourceRows {
  public:
   /// `bad_row` returns the error of a row of cells.bad_rows.
@@ -30,30 +32,31 @@ class NumberRows : public SourceRows {
 
   int64_t rows() const override { return rows_; }
   StoredElement element() const override;
-  int64_t row_elements() const override { return cells_.width; }
+  int64_t row_elements() const override { return one_hot_ > 0 ? one_hot_ : cells_.width; }
   std::string row_text(int64_t row) const override { return place_(row); }
   std::vector<int64_t> file_starts() const override { return cells_.file_starts; }
-  std::vector<int64_t> bad_rows() const override { return cells_.bad_rows; }
-  RunError bad_row(int64_t row) const override { return bad_row_(row); }
+  std::vector<int64_t> bad_rows() const override;
+  RunError bad_row(int64_t row) const override;
   std::span<const std::byte> in_place(int64_t row, int64_t count) const override;
-  std::span<const std::byte> read(int64_t row, const RowDraws&, Scratch&) const override {
-    return in_place(row, 1);
-  }
+  std::span<const std::byte> read(int64_t row, const RowDraws&, Scratch& scratch) const override;
   bool is_missing(int64_t row, int64_t element) const override;
   /// Learns the replacements of missing values: the mean or the median of the present values, one
   /// for each position in a row. Throws RunError if there is none.
   void learn(std::span<const int64_t> rows, LearnedColumn& learned) const override;
+  std::vector<int64_t> class_ids(std::span<const int64_t> rows) const override;
   /// Replaces missing values. A replacement of integers is rounded to the nearest whole number, and
-  /// one of bools is 1 if it is at least 0.5.
+  /// one of bools is 1 if it is at least 0.5. Throws RunError if a one-hot row has no place for it.
   std::vector<int64_t> apply(const LearnedColumn& learned) override;
 
  private:
   double value(size_t cell) const;
   std::vector<double> present(std::span<const int64_t> rows, int64_t position) const;
   void replace(size_t cell, double value);
+  bool learns_fill() const;
+  bool has_place(int64_t row) const;
 
   NumberCells cells_;
-  int64_t rows_;
+  int64_t rows_, one_hot_;
   plan::CellType type_;
   plan::Replacement missing_;
   CellPlace place_;

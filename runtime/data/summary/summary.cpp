@@ -354,6 +354,8 @@ int64_t DatasetReader::write_column(size_t column, const fs::path& folder, int64
   const OpenColumn& open = columns_[column];
   const DType dtype = open.source->element().dtype;
   const bool is_text = is_shown_as_text(open.plan);
+  if (open.source->categories() || (!is_text && dtype != DType::kUInt8 && !open.plan.image))
+    return 0;
   const int64_t rows = sample_rows(column, count);
   std::optional<TextDecoder> decoder;  // the ids of characters to learn are code points
   if (is_text) decoder.emplace(open.plan, LearnedColumn(), root_);

@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
 
 #include "runtime/base/digest.h"
 #include "runtime/base/error.h"
@@ -43,15 +44,17 @@ std::optional<std::vector<std::string>> overrides_of(const fs::path& directory) 
 constexpr std::string_view kSet = "--set ";
 
 /// Returns true if a `--set` option changes only what a resumed run may change: the job's hooks,
-/// and its run section except `shuffle` and `also` (see resumed_part).
+/// and its run section except the order of the rows and `also` (see resumed_part).
 bool may_change(std::string_view override, const std::string& job) {
   const std::string place = fmt::format("jobs.{}.", job);
   override.remove_prefix(kSet.size());
   if (override.starts_with('+') || override.starts_with('~')) override.remove_prefix(1);
   if (!override.starts_with(place)) return false;
   const std::string_view key = override.substr(place.size());
-  return key.starts_with("hooks") || (key.starts_with("run.") && !key.starts_with("run.shuffle") &&
-                                      !key.starts_with("run.also"));
+  const auto starts = [key](std::string_view fixed) { return key.starts_with(fixed); };
+  constexpr std::array<std::string_view, 4> kFixed = {"run.shuffle", "run.sample", "run.epoch_rows",
+                                                      "run.also"};
+  return starts("hooks") || (starts("run.") && std::ranges::none_of(kFixed, starts));
 }
 
 /// Returns the `--set` options of the first list that are not in the second list and that
@@ -77,7 +80,8 @@ DataFiles data_before(const Checkpoint& checkpoint) {
     if (digest.size() != kDigits) continue;
     data[name].digest = digest;
     if (files && files->data.contains(name)) data[name].stamp = files->data.at(name);
-    if (files && files->files.contains(name)) data[name].files = files->files.at(name);
+    if (files && files->files && files->files->contains(name))
+      data[name].files = files->files->at(name);
   }
   return data;
 }

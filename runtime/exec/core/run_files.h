@@ -19,6 +19,9 @@ inline constexpr const char* kRunRecord = "run.json";
 /// Contains a line for each logged step of a train job.
 inline constexpr const char* kMetricsFile = "metrics.jsonl";
 
+/// The names of the rows that a predict job read from folders of images or tar files, one a line.
+inline constexpr const char* kRowsFile = "rows.txt";
+
 /// The fingerprints of the run's last steps (fingerprints.h).
 inline constexpr const char* kFingerprintFile = "fingerprints.bin";
 
@@ -41,9 +44,9 @@ inline constexpr const char* kAlgorithmsFolder = "algorithms";
 /// Everything that a run writes into its directory, in the order of removal: checkpoints go first,
 /// so that no run resumes from a checkpoint whose outputs are gone.
 inline constexpr std::array kWritten = {
-    "checkpoints",    kBestFolder,       kRunRecord, kMetricsFile, "profile.json",
-    kFingerprintFile, kCaptureFolder,    "returns",  "watch",      "also",
-    kRescued,         kAlgorithmsFolder, kPlanFile};
+    "checkpoints",    kBestFolder, kRunRecord,        kMetricsFile, "profile.json",
+    kFingerprintFile, kRowsFile,   kCaptureFolder,    "returns",    "watch",
+    "also",           kRescued,    kAlgorithmsFolder, kPlanFile};
 
 /// Removes temporary files that killed runs left behind, and the rest of an interrupted removal. No
 /// other process may be writing.

@@ -7,6 +7,7 @@
 
 #include <algorithm>
 #include <fstream>
+#include <set>
 #include <variant>
 
 #include "runtime/base/display.h"
@@ -112,6 +113,20 @@ DataFile hash_files(const DataPath& source) {
   return hashed;
 }
 
+std::vector<data::FileState> states_of_data(const RunRequest& request) {
+  std::set<fs::path> paths;
+  std::vector<data::FileState> states;
+  for (const plan::Job* job : jobs_of(request))
+    for (const plan::Dataset& dataset : job->datasets)
+      for (const plan::Column& column : dataset.columns) try {
+          for (const fs::path& path : data::files_of(column, request.root))
+            if (paths.insert(path).second) states.push_back(data::file_state({}, path.string()));
+        } catch (const RunError&) {
+          // It is reported when the column is opened.
+        }
+  return states;
+}
+
 std::string file_identity(const fs::path& path) {
   std::string boot;
   std::getline(std::ifstream("/proc/sys/kernel/random/boot_id"), boot);
@@ -158,7 +173,7 @@ DataFiles hash_data(const RunRequest& request, const DataFiles& known) {
 std::string first_difference(const DataFile& before, const DataFile& now) {
   const auto [old, current] = std::ranges::mismatch(before.files, now.files);
   const bool no_more = old == before.files.end(), ended = current == now.files.end();
-  if (before.files.empty() || (no_more && ended)) return {};
+  if (before.files.empty() || now.files.empty() || (no_more && ended)) return {};
   if (no_more) return fmt::format("{} is new", current->name);
   if (ended) return fmt::format("{} is missing", old->name);
   if (old->name != current->name)

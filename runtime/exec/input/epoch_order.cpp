@@ -1,27 +1,49 @@
 // Draws the order of an epoch.
 #include "runtime/exec/input/epoch_order.h"
 
-#include <numeric>
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
 
 #include "runtime/base/error.h"
+#include "runtime/base/text.h"
 
 namespace flow::exec {
 namespace {
 
-/// Returns all values of a column of scalars, or the index of the largest element of each row.
-std::vector<double> scalars_of(data::Column& column) {
-  const auto width = static_cast<size_t>(column.row_shape().elements());
-  std::vector<double> row(width), values;
+/// Calls `visit` with the elements of each row of a column.
+template <typename Visit>
+void visit_rows(data::Column& column, const Visit& visit) {
+  std::vector<double> row(static_cast<size_t>(column.row_shape().elements()));
   for (int64_t i = 0; i < column.rows(); ++i) {
     column.read(std::span(&i, 1), DType::kFloat64, std::as_writable_bytes(std::span(row)));
-    values.push_back(row.front());
+    visit(i, row);
   }
-  return values;
 }
 
+std::vector<double> scalar_weights(data::Column& column) {
+  if (column.row_shape().elements() != 1)
+    throw RequestError(fmt::format("{}: the weights have rows of shape {}; expected one number",
+                                   column.where(), column.row_shape().str()));
+  std::vector<double> weights;
+  visit_rows(column, [&](int64_t, const auto& row) { weights.push_back(row.front()); });
+  return weights;
+}
+
+/// Returns the classes of rows that have one number, or the index of the largest element of rows
+/// that have several, which is the class of a one-hot row.
 std::vector<int64_t> classes_of(data::Column& column) {
+  constexpr double kMost = 0x1p53;
   std::vector<int64_t> classes;
-  for (const double value : scalars_of(column)) classes.push_back(static_cast<int64_t>(value));
+  visit_rows(column, [&](int64_t i, const auto& row) {
+    if (row.size() > 1) return classes.push_back(std::ranges::max_element(row) - row.begin());
+    if (!(std::abs(row.front()) <= kMost) || row.front() != std::trunc(row.front()))
+      throw RunError(fmt::format("{}: {} contains {}; expected the number of a class",
+                                 column.where(), column.row_text(i), shortest(row.front())),
+                     "balance by a column of categories or integers");
+    classes.push_back(static_cast<int64_t>(row.front()));
+  });
   return classes;
 }
 
@@ -43,7 +65,7 @@ EpochOrder::EpochOrder(const plan::Run& run, data::Dataset& dataset, uint64_t se
   if (sampling.kind == plan::Sampling::Kind::kUniform) return;
   data::Column& column = weights->column(sampling.column);
   if (sampling.kind == plan::Sampling::Kind::kWeights)
-    weighted_.emplace(scalars_of(column), sampling.dataset + "." + sampling.column);
+    weighted_.emplace(scalar_weights(column), sampling.dataset + "." + sampling.column);
   else
     balanced_.emplace(classes_of(column));
 }

@@ -9,6 +9,7 @@
 #include <set>
 #include <thread>
 
+#include "runtime/base/display.h"
 #include "runtime/base/element_types.h"
 #include "runtime/base/error.h"
 #include "runtime/base/host_device.h"
@@ -94,6 +95,13 @@ std::optional<std::pair<int64_t, int64_t>> first_outside(const std::pair<int64_t
   });
 }
 
+/// Returns the column by which a job samples rows, if there is one.
+std::optional<plan::FromDataset> weights_of(const plan::Job& job) {
+  const auto& sampling = job.run.sampling;
+  if (!sampling || sampling->kind == plan::Sampling::Kind::kUniform) return {};
+  return plan::FromDataset{sampling->dataset, sampling->part, sampling->column};
+}
+
 }  // namespace
 
 bool has_input(const plan::Job& job, std::string_view name) { return find_input(job, name); }
@@ -125,6 +133,9 @@ InputPipeline::InputPipeline(const plan::Job& job, const fs::path& root, const G
     }
   }
   open_mixes();
+  // `--input` can replace all inputs that read the dataset of the weights.
+  if (const auto weights = weights_of(job); weights && !datasets_.empty())
+    weights_ = &open_dataset(*weights, root);
   agree_on_length();
   if (!share_.checks) return;
   for (const auto& dataset : datasets_)
@@ -160,8 +171,8 @@ std::vector<std::string> columns_read(const plan::Job& job, const plan::FromData
   for (const plan::Input& input : job.inputs)
     if (const auto* other = std::get_if<plan::FromDataset>(&input.source))
       if (other->rows_name() == from.rows_name()) columns.push_back(other->column);
-  if (job.run.sampling && job.run.sampling->dataset == from.rows_name())
-    columns.push_back(job.run.sampling->column);
+  if (const auto weights = weights_of(job); weights && weights->rows_name() == from.rows_name())
+    columns.push_back(weights->column);
   return columns;
 }
 
@@ -239,7 +250,7 @@ void InputPipeline::agree_on_length() {
                         first.rows(), dataset->name(), dataset->rows()),
             "use equal lengths: `rows: 0..7` on a column selects rows, `rows: [0..7, 0..3]` also "
             "repeats some");
-    order_.emplace(job_.run, *datasets_.front(), seed(), draws_, weights_dataset());
+    order_.emplace(job_.run, *datasets_.front(), seed(), draws_, weights_);
     step_index_ = StepIndex(order_->rows(), batch_, job_.train);
     if (step_index_.steps_per_epoch() == 0)
       throw RequestError(fmt::format("{}: dataset `{}` has {} rows, fewer than a batch of {}",
@@ -369,6 +380,32 @@ int64_t InputPipeline::data_row(int64_t step, int64_t row) const {
   EpochOrder order = *order_;  // a copy, because the order is that of another epoch now
   order.begin(position.epoch);
   return order.row(at);
+}
+
+/// Returns a column that is read from a folder of images or tar files, or null if there is none.
+const data::Column* InputPipeline::named_column() const {
+  for (const plan::Input& input : job_.inputs) {
+    const auto* from = std::get_if<plan::FromDataset>(&input.source);
+    const auto channel = std::ranges::find(channels_, input.tensor, &Channel::tensor);
+    if (!from || channel == channels_.end() || !channel->column) continue;
+    const auto dataset = std::ranges::find(job_.datasets, from->dataset, &plan::Dataset::name);
+    const auto column = std::ranges::find(dataset->columns, from->column, &plan::Column::name);
+    if (column->source == plan::SourceKind::kImages || column->source == plan::SourceKind::kTar)
+      return channel->column;
+  }
+  return nullptr;
+}
+
+std::string InputPipeline::names_of_rows(int64_t first, int64_t end) {
+  std::string names;
+  const data::Column* column = named_column();
+  for (int64_t step = first; column && step < end; ++step) {
+    const Position position = step_index_.at(step);
+    order_->begin(position.epoch);
+    for (int64_t i = 0; i < position.rows; ++i)
+      names += escaped(column->row_text(order_->row(position.row + i))) + '\n';
+  }
+  return names;
 }
 
 std::string InputPipeline::row_text(const std::string& input, int64_t step, int64_t row) const {
@@ -508,13 +545,6 @@ data::Learned InputPipeline::learned() const {
   for (const auto& dataset : datasets_)
     learned.insert(dataset->learned().begin(), dataset->learned().end());
   return learned;
-}
-
-data::Dataset* InputPipeline::weights_dataset() const {
-  if (!job_.run.sampling) return nullptr;
-  for (const auto& dataset : datasets_)
-    if (dataset->name() == job_.run.sampling->dataset) return dataset.get();
-  return nullptr;
 }
 
 }  // namespace flow::exec

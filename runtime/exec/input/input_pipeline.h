@@ -15,6 +15,7 @@
 #include "runtime/base/file.h"
 #include "runtime/data/dataset/dataset.h"
 #include "runtime/data/dataset/decode_pool.h"
+#include "runtime/data/files/folder.h"
 #include "runtime/exec/core/backend.h"
 #include "runtime/exec/core/run_request.h"
 #include "runtime/exec/input/epoch_order.h"
@@ -71,8 +72,12 @@ DataFiles hash_data(const RunRequest& request, const DataFiles& known);
 std::optional<plan::FileStamp> stamp_of(const std::vector<fs::path>& paths);
 
 /// Returns the first difference between the files of a column in a checkpoint and now: "pets/3.jpg
-/// has 40 bytes; expected 30". Empty if the checkpoint does not list the files.
+/// has 40 bytes; expected 30". Empty if one of them does not list its files.
 std::string first_difference(const DataFile& before, const DataFile& now);
+
+/// Returns the states of all files of the datasets of the request's jobs. Files that cannot be read
+/// are left out, because whatever opens them reports that.
+std::vector<data::FileState> states_of_data(const RunRequest& request);
 
 /// Returns a text that identifies a file. Processes that get the same text read the same file,
 /// regardless of paths, mounts and containers: it contains the host, its boot, the device, the
@@ -122,6 +127,10 @@ class InputPipeline {
   /// "row 12 of data/labels.npy", otherwise in the dataset, "row 2 of the data". REQUIRES: the job
   /// reads a dataset.
   std::string row_text(const std::string& input, int64_t step, int64_t row) const;
+  /// Returns the names of the rows that steps [first, end) read, one a line: "pets/cat/1.jpg", or
+  /// "SHARD KEY". Unprintable characters are escaped. Empty if no input reads a folder of images or
+  /// tar files. No other thread may use this object.
+  std::string names_of_rows(int64_t first, int64_t end);
   /// Returns false if every step gets the same inputs, so that `prime` is sufficient.
   bool varies() const;
   /// Returns true if an input comes from a pipe, whose writer can see when it is read. The end of
@@ -157,9 +166,9 @@ class InputPipeline {
   size_t first_row_of_part() const;
   std::span<std::byte> part_of(std::span<std::byte> batch) const;
   void open_mixes();
+  const data::Column* named_column() const;
   std::optional<data::ImageSize> image_size(const plan::Mix& mix,
                                             const plan::FromDataset& of) const;
-  data::Dataset* weights_dataset() const;
   void agree_on_length();
   bool fill(Channel& channel, const Reading& reading, std::span<std::byte> out) const;
   void fill_mixed(Channel& channel, const Reading& reading, size_t first, size_t count,
@@ -184,6 +193,7 @@ class InputPipeline {
   const data::Learned given_learned_;
   std::unique_ptr<data::DecodePool> pool_;  // decodes images; null if no column needs it
   std::vector<std::unique_ptr<data::Dataset>> datasets_;  // in the order of use
+  data::Dataset* weights_ = nullptr;  // the one by whose column rows are sampled; may be null
   std::vector<Channel> channels_;
   StepIndex step_index_;
   int64_t batch_ = 0;  // 0 if no dataset is read

@@ -147,10 +147,11 @@ plan::CheckpointRecord CheckpointWriter::record(int64_t steps, const Sums& sums)
 
 plan::FilesRecord CheckpointWriter::files(const OutputState& outputs) const {
   plan::FilesRecord record;
+  record.files.emplace();
   for (const auto& [name, file] : prepared_.start.data) {
     if (file.stamp) record.data[name] = *file.stamp;
     if (!file.files.empty() && file.files.size() <= plan::FilesRecord::kMostListedFiles)
-      record.files[name] = file.files;
+      (*record.files)[name] = file.files;
   }
   for (const io::GrowingFile& file : outputs.files)
     record.outputs[file.path.lexically_relative(request_.directory).string()] = {file.bytes,

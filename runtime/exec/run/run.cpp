@@ -12,6 +12,7 @@
 #include "runtime/base/file_operations.h"
 #include "runtime/base/process.h"
 #include "runtime/base/text.h"
+#include "runtime/data/files/digest.h"
 #include "runtime/exec/core/run_files.h"
 #include "runtime/exec/events/tensorboard.h"
 #include "runtime/exec/ranks/ranks.h"
@@ -36,9 +37,12 @@ std::string steps_text(int64_t steps) { return counted(static_cast<uint64_t>(ste
 
 class Run {
  public:
-  Run(Backend& backend, const RunRequest& request, PreparedRun& prepared)
+  /// `data` are the states of the data files before they were opened.
+  Run(Backend& backend, const RunRequest& request, PreparedRun& prepared,
+      std::vector<data::FileState> data)
       : backend_(backend),
         request_(request),
+        data_(std::move(data)),
         job_(*prepared.whole),
         prepared_(prepared),
         step_index_(prepared.input_pipeline->step_index()),
@@ -172,6 +176,18 @@ class Run {
     return asked == Stop::kNone ? stop_for(request_.stop_signal) : asked;
   }
 
+  /// Throws RunError if a data file has changed since the run began.
+  void require_unchanged_data() const {
+    for (const data::FileState& file : data_) data::require_unchanged({}, file);
+  }
+
+  /// Writes the names of the rows that a predict job has read.
+  void write_names_of_rows(int64_t end) const {
+    if (job_.train) return;
+    const std::string names = prepared_.input_pipeline->names_of_rows(prepared_.start.first, end);
+    if (!names.empty()) write_text_atomically(request_.directory / kRowsFile, names);
+  }
+
   /// Returns true if the state after the step is saved. If values or calls are due after the step,
   /// the state is complete only after them, and settle() saves it.
   bool saves(int64_t step) {
@@ -240,6 +256,7 @@ class Run {
   void log_step(const StepRecord& record) {
     const Position position = step_index_.at(record.step);
     steps_ = record.step + 1;
+    if (position.last_of_epoch) require_unchanged_data();
     if (record.loss) {
       if (record.step % job_.run.log_every == 0)
         outputs_.metrics->append(plan::Metrics{
@@ -325,7 +342,9 @@ class Run {
           process_age() -
           std::chrono::duration<double>(Clock::now() - *result.first_call_done).count();
     outputs_.say_cost_of_fingerprints(outcome_.seconds);
+    write_names_of_rows(result.steps);
     if (result.error) fail(result);
+    require_unchanged_data();
     if (!result.cut_short() && followed_.decisions().stops())
       outcome_.early_stop = followed_.decisions().why_it_stops();
     outcome_.error = result.failure;
@@ -393,6 +412,7 @@ class Run {
 
   Backend& backend_;
   const RunRequest& request_;
+  const std::vector<data::FileState> data_;
   const plan::Job& job_;  // describes the whole batch
   PreparedRun& prepared_;
   const StepIndex& step_index_;
@@ -421,8 +441,9 @@ PreparedRun prepare_or_clean(Backend& backend, const RunRequest& request) {
 }  // namespace
 
 RunOutcome run(Backend& backend, const RunRequest& request) {
+  std::vector<data::FileState> data = states_of_data(request);
   PreparedRun prepared = prepare_or_clean(backend, request);
-  return Run(backend, request, prepared).run();
+  return Run(backend, request, prepared, std::move(data)).run();
 }
 
 std::vector<JobMemory> dry_run(Backend& backend, const RunRequest& given) {

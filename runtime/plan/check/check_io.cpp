@@ -163,7 +163,7 @@ void check_order(const Job& job, const Location& location) {
   const bool uniform = sampling.kind == Sampling::Kind::kUniform;
   location.require(uniform == sampling.column.empty() && uniform == sampling.dataset.empty(),
                    "only weights and balance sample by a column");
-  if (!uniform) find_column(job, {sampling.dataset, {}, sampling.column}, location);
+  if (!uniform) find_column(job, {sampling.dataset, sampling.part, sampling.column}, location);
 }
 
 void check_run(const Job& job, const Location& location) {

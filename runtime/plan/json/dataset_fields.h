@@ -142,6 +142,7 @@ void fields(auto& text, Is<Sampling> auto& sampling) {
   text.given("dataset", sampling.dataset);
   text("epoch_rows", sampling.epoch_rows);
   text("kind", sampling.kind);
+  text.given("part", sampling.part);
 }
 
 }  // namespace flow::plan

@@ -142,7 +142,7 @@ struct DataFileRecord {
 struct FilesRecord {
   std::map<std::string, FileStamp> data;  // files of CheckpointRecord::data with known stamps
   /// The files of columns that have at most kMostListedFiles. Nothing in an older version.
-  std::map<std::string, std::vector<DataFileRecord>> files;
+  std::optional<std::map<std::string, std::vector<DataFileRecord>>> files;
   static constexpr size_t kMostListedFiles = 10'000;
   std::map<std::string, OutputRecord> outputs;  // by path relative to the run directory
   int version = 1;

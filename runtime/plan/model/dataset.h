@@ -182,8 +182,8 @@ struct Sampling {
   enum class Kind : uint8_t { kUniform, kWeights, kBalance };
 
   Kind kind = Kind::kUniform;
-  std::string dataset, column;  // of weights and balance
-  int64_t epoch_rows = 0;       // 0: the number of rows
+  std::string dataset, part, column;  // of weights and balance
+  int64_t epoch_rows = 0;             // 0: the number of rows
 };
 
 template <>

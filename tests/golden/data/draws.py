@@ -432,9 +432,9 @@ def cut(order, fractions, parts, rest):
     rest += order[at:]
 
 
-def split(how, fractions, seed, n, ids=None):
+def split(how, fractions, seed, n, ids=None, dataset="houses"):
     parts, rest = [[] for _ in fractions], []
-    p = permutation(seed, "houses/split", 0, n)
+    p = permutation(seed, f"{dataset}/split", 0, n)
     if how == "random":
         cut(p, fractions, parts, rest)
     elif how == "last":
@@ -451,7 +451,7 @@ def split(how, fractions, seed, n, ids=None):
     else:
         units = list(dict.fromkeys(ids))
         unit_parts, unit_rest = [[] for _ in fractions], []
-        cut(permutation(seed, "houses/split", 0, len(units)), fractions, unit_parts, unit_rest)
+        cut(permutation(seed, f"{dataset}/split", 0, len(units)), fractions, unit_parts, unit_rest)
         rows_of = lambda us: [r for u in us for r in range(n) if ids[r] == units[u]]
         parts, rest = [rows_of(us) for us in unit_parts], rows_of(unit_rest)
     return [sorted(rows) for rows in [*parts, rest]]

@@ -58,8 +58,8 @@ TEST_CASE("rows taken on the device have the bits of rows read on the host", "[c
   const DType dtype = GENERATE(DType::kFloat32, DType::kFloat64, DType::kInt32);
   if (dtype != DType::kInt32) {
     of.scale = 1.0 / 255;
-    of.mean = {0.3, 0.7};
-    of.std = {0.1};
+    of.mean.values = {0.3, 0.7};
+    of.std.values = {0.1};
   }
   if (GENERATE(false, true)) of.rows = {{4, kDatasetRows}, {0, 4}};  // all, in another order
   CAPTURE(name_of(dtype), of.rows.size());

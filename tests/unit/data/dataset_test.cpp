@@ -133,10 +133,10 @@ TEST_CASE("mean and std are one number or one a channel", "[data]") {
   folder.write("x", idx({1, 2, 2}, bytes_from(10, 4)));
   plan::Column of = column("x", {2, 2});
   of.scale = 2;
-  of.mean = {1, 2};
-  of.std = {0.5};
+  of.mean.values = {1, 2};
+  of.std.values = {0.5};
   CHECK(read<double>(*folder.open(of), {0}) == std::vector<double>{38, 42, 44, 48});
-  of.std = {1, 2, 3};
+  of.std.values = {1, 2, 3};
   CHECK(has(folder.refusal(of), "3 values of mean or std for 2 channels"));
 }
 
@@ -145,12 +145,12 @@ TEST_CASE("conversion is the same with and without a table", "[data]") {
   folder.write("x", idx({1, 256}, bytes_from(0, 256)));
   Array wide(DType::kFloat64, {1, 256});
   for (size_t i = 0; i < 256; ++i) wide.as<double>()[i] = static_cast<double>(i);
-  write_npy(folder / "x.npy", wide.view());
+  io::write_npy(folder / "x.npy", wide.view());
   for (const char* name : {"x", "x.npy"}) {
     plan::Column of = column(name, {256});
     of.scale = 0.1;
-    of.mean = {0.3};
-    of.std = {0.7};
+    of.mean.values = {0.3};
+    of.std.values = {0.7};
     const auto reader = folder.open(of);
     const auto values = read<float>(*reader, {0});
     for (size_t i = 0; i < 256; ++i)
@@ -169,11 +169,11 @@ TEST_CASE("who looks bytes up in their table gets what reading gives", "[data]")
   of.rows = GENERATE(std::vector<std::pair<int64_t, int64_t>>{{1, 3}},
                      std::vector<std::pair<int64_t, int64_t>>{{2, 3}, {0, 1}});
   of.scale = 0.1;
-  of.mean = GENERATE(std::vector<double>{}, std::vector<double>{0.3, 0.9});
+  of.mean.values = GENERATE(std::vector<double>{}, std::vector<double>{0.3, 0.9});
   const auto reader = folder.open(of);
   const auto rows = reader->byte_rows(DType::kFloat32);
   REQUIRE(rows);
-  REQUIRE(rows->channels == std::max<size_t>(1, of.mean.size()));
+  REQUIRE(rows->channels == std::max<size_t>(1, of.mean.values.size()));
   REQUIRE(rows->table.size() == rows->channels * 256 * sizeof(float));
   std::vector<std::byte> bytes;
   for (const auto part : rows->parts) bytes.insert(bytes.end(), part.begin(), part.end());
@@ -194,7 +194,7 @@ TEST_CASE("integers take whole numbers in their range only", "[data]") {
   Array array(DType::kFloat64, {4, 1});
   const std::vector<double> values = {7, 300, 2.5, std::nan("")};
   std::ranges::copy(values, array.as<double>().begin());
-  write_npy(folder / "x.npy", array.view());
+  io::write_npy(folder / "x.npy", array.view());
   const auto reader = folder.open(column("x.npy", {1}));
   CHECK(read<int32_t>(*reader, {0, 1}) == std::vector<int32_t>{7, 300});
   CHECK_THROWS_AS(read<uint8_t>(*reader, {1}), RunError);
@@ -213,7 +213,7 @@ TEST_CASE("a finite number stays finite", "[data]") {
   Array array(DType::kFloat64, {4, 1});
   const std::vector<double> values = {3.4e38, INFINITY, -1e300, 70000};
   std::ranges::copy(values, array.as<double>().begin());
-  write_npy(folder / "x.npy", array.view());
+  io::write_npy(folder / "x.npy", array.view());
   const auto reader = folder.open(column("x.npy", {1}));
   CHECK(read<float>(*reader, {0, 1, 3}) == std::vector<float>{3.4e38F, INFINITY, 70000});
   CHECK_THROWS_AS(read<Float16>(*reader, {3}), RunError);
@@ -226,7 +226,7 @@ TEST_CASE("a scale that takes bytes beyond float32 is no table", "[data]") {
   Array array(DType::kUInt8, {2, 1});
   array.as<uint8_t>()[0] = 1;
   array.as<uint8_t>()[1] = 255;
-  write_npy(folder / "x.npy", array.view());
+  io::write_npy(folder / "x.npy", array.view());
   plan::Column huge = column("x.npy", {1});
   huge.scale = 3e38;
   const auto reader = folder.open(huge);
@@ -240,7 +240,7 @@ TEST_CASE("large integers pass unrounded", "[data]") {
   Array array(DType::kInt64, {1, 2});
   array.as<int64_t>()[0] = (int64_t{1} << 53) + 1;
   array.as<int64_t>()[1] = std::numeric_limits<int64_t>::max();
-  write_npy(folder / "x.npy", array.view());
+  io::write_npy(folder / "x.npy", array.view());
   const auto reader = folder.open(column("x.npy", {2}));
   CHECK(read<int64_t>(*reader, {0})[0] == (int64_t{1} << 53) + 1);
   CHECK_THROWS_AS(read<int32_t>(*reader, {0}), RunError);
@@ -332,10 +332,11 @@ TEST_CASE("columns of a dataset have one length", "[data]") {
   const Folder folder;
   folder.write("a", idx({3, 2}, bytes_from(0, 6)));
   folder.write("b", idx({2}, bytes_from(0, 2)));
-  plan::Dataset dataset{"d", {column("a", {2}), column("b", {})}, "job.yaml:3:3"};
+  plan::Dataset dataset{
+      .name = "d", .columns = {column("a", {2}), column("b", {})}, .where = "job.yaml:3:3"};
   dataset.columns[1].name = "y";
   try {
-    Dataset(dataset, folder.path());
+    Dataset({.dataset = &dataset, .columns = {"x", "y"}, .root = folder.path()});
     FAIL("columns of different length were taken");
   } catch (const RunError& error) {
     CHECK(std::string(error.what()) ==
@@ -343,7 +344,7 @@ TEST_CASE("columns of a dataset have one length", "[data]") {
           "has 2 rows");
   }
   dataset.columns[0].rows = {{1, 3}};
-  Dataset fits(dataset, folder.path());
+  Dataset fits({.dataset = &dataset, .columns = {"x", "y"}, .root = folder.path()});
   CHECK(fits.rows() == 2);
   CHECK(read<int32_t>(fits.column("y"), {1}) == std::vector<int32_t>{1});
 }

@@ -161,7 +161,7 @@ plan::Dataset dataset() {
   column.files = {"x.npy"};
   column.row_shape = {2};
   column.where = "job.yaml:3:5";
-  return {"d", {column}, "job.yaml:2:3"};
+  return {.name = "d", .columns = {column}, .where = "job.yaml:2:3"};
 }
 
 }  // namespace

@@ -7,16 +7,16 @@
 namespace flow::ops {
 namespace {
 
-constexpr DType F = DType::kFloat32, I = DType::kInt32;
+constexpr DType kFloats = DType::kFloat32, kInts = DType::kInt32;
 
 struct Typed {
   Shape shape;
   int batch_axis = kNoBatch;
-  DType dtype = F;
+  DType dtype = kFloats;
 };
 
-std::vector<Result> results_of(std::string_view op, const std::vector<Typed>& operands,
-                               const Attributes& attributes, int64_t shards = 1) {
+std::vector<Result> typed_results(std::string_view op, const std::vector<Typed>& operands,
+                                  const Attributes& attributes, int64_t shards = 1) {
   std::vector<Operand> types;
   for (const Typed& operand : operands)
     types.push_back({operand.dtype, operand.shape, operand.batch_axis});
@@ -33,7 +33,7 @@ using Combines = std::vector<Combine>;
 Axes batch_axes(std::string_view op, const std::vector<Typed>& operands,
                 const Attributes& attributes, int64_t shards = 1) {
   Axes axes;
-  for (const Result& result : results_of(op, operands, attributes, shards))
+  for (const Result& result : typed_results(op, operands, attributes, shards))
     axes.push_back(result.batch_axis);
   return axes;
 }
@@ -42,30 +42,30 @@ Axes batch_axes(std::string_view op, const std::vector<Typed>& operands,
 Combines combines(std::string_view op, const std::vector<Typed>& operands,
                   const Attributes& attributes, int64_t shards = 2) {
   Combines found;
-  for (const Result& result : results_of(op, operands, attributes, shards))
+  for (const Result& result : typed_results(op, operands, attributes, shards))
     found.push_back(result.combine);
   return found;
 }
 
 TEST_CASE("scatter_add keeps the batch axis of slices, not that of indices", "[ops]") {
-  const Typed picks{{2, 2}, kNoBatch, I};
+  const Typed picks{{2, 2}, kNoBatch, kInts};
   const auto scattered = [](const Typed& in, const Typed& indices, const Typed& updates) {
     return batch_axes("scatter_add", {in, indices, updates}, {{"axis", int64_t{1}}});
   };
   CHECK(scattered({{8, 5, 3}, 0}, picks, {{8, 2, 2, 3}, 0}) == Axes{0});
   CHECK(scattered({{3, 5, 8}}, picks, {{3, 2, 2, 8}, 3}) == Axes{2});
   CHECK(scattered({{3, 8, 5}, 1}, picks, {{3, 2, 2, 5}}) == Axes{kBatchReduced});
-  CHECK(scattered({{3, 5}}, {{8, 2}, 0, I}, {{3, 8, 2}, 1}) == Axes{kBatchReduced});
-  CHECK(scattered({{3, 5}}, {{8}, 0, I}, {{3, 8}}) == Axes{kBatchReduced});
+  CHECK(scattered({{3, 5}}, {{8, 2}, 0, kInts}, {{3, 8, 2}, 1}) == Axes{kBatchReduced});
+  CHECK(scattered({{3, 5}}, {{8}, 0, kInts}, {{3, 8}}) == Axes{kBatchReduced});
 }
 
 TEST_CASE("Indices along an axis keep the batch axis of others", "[ops]") {
   const Attributes axis1{{"axis", int64_t{1}}};
   const Typed x{{8, 5, 3}, 0}, shared{{8, 5, 3}}, along{{3, 8, 5}, 1};
-  const Typed picks{{8, 2, 3}, 0, I}, rows{{3, 8, 5}, 1, I};
+  const Typed picks{{8, 2, 3}, 0, kInts}, rows{{3, 8, 5}, 1, kInts};
   CHECK(batch_axes("take_along_axis", {x, picks}, axis1) == Axes{0});
   CHECK(batch_axes("take_along_axis", {shared, picks}, axis1) == Axes{0});
-  CHECK(batch_axes("take_along_axis", {along, {{3, 2, 5}, kNoBatch, I}}, axis1) ==
+  CHECK(batch_axes("take_along_axis", {along, {{3, 2, 5}, kNoBatch, kInts}}, axis1) ==
         Axes{kBatchReduced});
   CHECK(batch_axes("take_along_axis", {{{3, 9, 5}}, rows}, axis1) == Axes{1});
   CHECK(batch_axes("add_along_axis", {shared, picks, {{8, 2, 3}, 0}}, axis1) == Axes{0});
@@ -75,26 +75,26 @@ TEST_CASE("Indices along an axis keep the batch axis of others", "[ops]") {
 
 TEST_CASE("gather moves the batch axis by the axes of its indices", "[ops]") {
   const Attributes axis1{{"axis", int64_t{1}}};
-  CHECK(batch_axes("gather", {{{8, 5, 3}, 0}, {{2, 2}, kNoBatch, I}}, axis1) == Axes{0});
-  CHECK(batch_axes("gather", {{{3, 5, 8}, 2}, {{2, 2}, kNoBatch, I}}, axis1) == Axes{3});
-  CHECK(batch_axes("gather", {{{3, 8, 5}, 1}, {{2, 2}, kNoBatch, I}}, axis1) ==
+  CHECK(batch_axes("gather", {{{8, 5, 3}, 0}, {{2, 2}, kNoBatch, kInts}}, axis1) == Axes{0});
+  CHECK(batch_axes("gather", {{{3, 5, 8}, 2}, {{2, 2}, kNoBatch, kInts}}, axis1) == Axes{3});
+  CHECK(batch_axes("gather", {{{3, 8, 5}, 1}, {{2, 2}, kNoBatch, kInts}}, axis1) ==
         Axes{kBatchReduced});
-  CHECK(batch_axes("gather", {{{3, 5}}, {{8, 2}, 0, I}}, axis1) == Axes{1});
+  CHECK(batch_axes("gather", {{{3, 5}}, {{8, 2}, 0, kInts}}, axis1) == Axes{1});
 }
 
 TEST_CASE("bags keep the batch axis before their indices", "[ops]") {
   const Attributes extent{{"extent", int64_t{7}}};
-  const Typed rows{{8, 2, 5}, 0, I}, inside{{2, 8}, 1, I}, table{{7, 3}};
+  const Typed rows{{8, 2, 5}, 0, kInts}, inside{{2, 8}, 1, kInts}, table{{7, 3}};
   CHECK(batch_axes("bag_indices", {rows}, extent) == Axes{0});
   CHECK(batch_axes("bag_indices", {inside}, extent) == Axes{1});
-  CHECK(batch_axes("bag_indices", {inside, {{2}, kNoBatch, I}}, extent) == Axes{kBatchReduced});
-  CHECK(batch_axes("bag_indices", {{{8, 5}, kNoBatch, I}, {{8}, 0, I}}, extent) == Axes{0});
+  CHECK(batch_axes("bag_indices", {inside, {{2}, kNoBatch, kInts}}, extent) == Axes{kBatchReduced});
+  CHECK(batch_axes("bag_indices", {{{8, 5}, kNoBatch, kInts}, {{8}, 0, kInts}}, extent) == Axes{0});
   CHECK(batch_axes("bag_sum", {table, rows}, {}) == Axes{0});
   CHECK(batch_axes("bag_sum", {table, inside}, {}) == Axes{kBatchReduced});
-  CHECK(batch_axes("bag_sum", {table, {{2, 8}, kNoBatch, I}, {{2, 8}, 1}}, {}) ==
+  CHECK(batch_axes("bag_sum", {table, {{2, 8}, kNoBatch, kInts}, {{2, 8}, 1}}, {}) ==
         Axes{kBatchReduced});
-  CHECK(batch_axes("bag_sum", {{{7, 8}, 1}, {{4, 5}, kNoBatch, I}}, {}) == Axes{1});
-  CHECK(batch_axes("bag_sum", {{{8, 3}, 0}, {{4, 5}, kNoBatch, I}}, {}) == Axes{kBatchReduced});
+  CHECK(batch_axes("bag_sum", {{{7, 8}, 1}, {{4, 5}, kNoBatch, kInts}}, {}) == Axes{1});
+  CHECK(batch_axes("bag_sum", {{{8, 3}, 0}, {{4, 5}, kNoBatch, kInts}}, {}) == Axes{kBatchReduced});
   CHECK(batch_axes("bag_max", {table, rows}, {}) == Axes{0, 0});
 }
 
@@ -130,7 +130,7 @@ TEST_CASE("a reduction shifts the batch axis by the axes that it removes", "[ops
 }
 
 TEST_CASE("sums, means and extremes over rows are combined as such, and nothing else is", "[ops]") {
-  const auto reduced = [](std::string_view op, DType dtype = F) {
+  const auto reduced = [](std::string_view op, DType dtype = kFloats) {
     return combines(op, {{{8, 3}, 0, dtype}},
                     {{"axes", std::vector<int64_t>{0}}, {"keepdims", false}});
   };
@@ -160,11 +160,11 @@ TEST_CASE("a product over rows alone is a sum over shards", "[ops]") {
 
 TEST_CASE("gradients of what is picked are sums over the rows of the indices", "[ops]") {
   const Attributes axis0{{"axis", int64_t{0}}, {"extent", int64_t{9}}};
-  CHECK(combines("gather_grad", {{{8}, 0, I}, {{8, 3}, 0}}, axis0) == Combines{Combine::kSum});
-  CHECK(combines("gather_grad", {{{8}, 0, I}, {{8, 3}}}, axis0) == Combines{Combine::kSum});
-  CHECK(batch_axes("gather_grad", {{{8}, 0, I}, {{8, 3}}}, axis0) == Axes{kBatchReduced});
-  CHECK(batch_axes("gather_grad", {{{5}, kNoBatch, I}, {{5, 8}, 1}}, axis0) == Axes{1});
-  CHECK(combines("gather_grad", {{{8}, 0, I}, {{8, 8}, 1}}, axis0) == Combines{Combine::kNone});
+  CHECK(combines("gather_grad", {{{8}, 0, kInts}, {{8, 3}, 0}}, axis0) == Combines{Combine::kSum});
+  CHECK(combines("gather_grad", {{{8}, 0, kInts}, {{8, 3}}}, axis0) == Combines{Combine::kSum});
+  CHECK(batch_axes("gather_grad", {{{8}, 0, kInts}, {{8, 3}}}, axis0) == Axes{kBatchReduced});
+  CHECK(batch_axes("gather_grad", {{{5}, kNoBatch, kInts}, {{5, 8}, 1}}, axis0) == Axes{1});
+  CHECK(combines("gather_grad", {{{8}, 0, kInts}, {{8, 8}, 1}}, axis0) == Combines{Combine::kNone});
 }
 
 TEST_CASE("batch normalization of shards keeps their rows, and the mean of their statistics",

@@ -102,7 +102,7 @@ Plan data_plan() {
       b.one("matmul", "y", {kind, weight}, {{"transpose_a", false}, {"transpose_b", true}});
   b.minimize(
       b.one("reduce_mean", "loss", {y}, {{"axes", sample::Integers{0, 1}}, {"keepdims", false}}));
-  b.job.run.sampling = Sampling{Sampling::Kind::kBalance, "table", "kind", 100};
+  b.job.run.sampling = Sampling{Sampling::Kind::kBalance, "table", "", "kind", 100};
   b.job.run.data_threads = 3;
   return {kVersion, "job.yaml", "", {b.done()}, {}};
 }

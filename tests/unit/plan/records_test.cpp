@@ -117,9 +117,26 @@ TEST_CASE("the record of a checkpoint's files comes back as it was, or is refuse
   record.data = {{"d.x", {1000, 77, 1'700'000'000'123'456'789, 1'700'000'000'123'456'790}}};
   const std::string text = to_json(record);
   CHECK(files_from_json(text, "c/files.json").data == record.data);
+  CHECK_FALSE(files_from_json(text, "c/files.json").files);  // as in the older form
+  record.files = {{"d.y", {{"a.csv", 3, "0123"}, {"b.csv", 4, ""}}}};
+  CHECK(files_from_json(to_json(record), "c/files.json").files == record.files);
   std::string changed = text;
   changed.replace(changed.find("77"), 2, "78");
   CHECK_THROWS_AS(files_from_json(changed, "c/files.json"), RequestError);
+}
+
+TEST_CASE("the record of a run describes datasets and the files of inputs", "[plan]") {
+  RunRecord record;
+  record.data["houses"] = {900, 2, 1, 35'149, "ab", {{"area", "ab"}}};
+  record.data["x"].files = 1;
+  const Json data = Json::parse(to_json(record)).at("data");
+  CHECK(data.at("houses") == Json{{"rows", 900},
+                                  {"bad_rows", 2},
+                                  {"files", 1},
+                                  {"bytes", 35'149},
+                                  {"digest", "ab"},
+                                  {"columns", {{"area", "ab"}}}});
+  CHECK(data.at("x") == Json{{"files", 1}, {"bytes", 0}, {"digest", ""}});
 }
 
 TEST_CASE("the record of a run is JSON whatever bytes the command line held", "[plan]") {
