@@ -80,7 +80,7 @@ tokenizer.save_model(".")
 def job(data, inputs, graph, run="{steps: 1}"):
     lines = "".join(f"      {key}: {value}\n" for key, value in inputs.items())
     return (f"flow: 1\ndata:\n{data}\njobs:\n  train:\n    type: train\n    inputs:\n{lines}    graph:\n{graph}"
-            f"    optimizer: {{type: sgd, learning_rate: 0.001, minimize: loss}}\n    run: {run}\n")
+            f"    optimizer: {{type: sgd, learning_rate: 1.0e-12, minimize: loss}}\n    run: {run}\n")
 
 
 def of_first_element(name, rank):
