@@ -109,16 +109,18 @@ std::vector<OpenColumn> named(const plan::Dataset& dataset, const std::vector<st
   return columns;
 }
 
-void check_columns(const plan::Dataset& dataset) {
+/// Checks the columns that a job reads; the shape of other rows may be unknown.
+void check_columns(const plan::Dataset& dataset, const std::vector<std::string>& read) {
   FLOW_CHECK(!dataset.columns.empty(), "dataset {}", dataset.name);
-  for (const plan::Column& column : dataset.columns) check_channels(column);
+  for (const plan::Column& column : dataset.columns)
+    if (std::ranges::count(read, column.name) > 0) check_channels(column);
 }
 
 }  // namespace
 
 std::vector<OpenColumn> open_columns(const plan::Dataset& dataset,
                                      const std::vector<std::string>& read, const fs::path& root) {
-  check_columns(dataset);
+  check_columns(dataset, read);
   return named(dataset, read, open_files(dataset, read, root));
 }
 
@@ -259,7 +261,7 @@ std::vector<SelectedRows> open_cached(const plan::Dataset& dataset, const Datase
 std::vector<OpenColumn> open_requested(const DatasetRequest& request) {
   const plan::Dataset& dataset = *request.dataset;
   if (dataset.cache.empty()) return open_columns(dataset, request.columns, request.root);
-  check_columns(dataset);
+  check_columns(dataset, request.columns);
   return named(dataset, request.columns, open_cached(dataset, request));
 }
 

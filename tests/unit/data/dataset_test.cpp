@@ -335,8 +335,12 @@ TEST_CASE("columns of a dataset have one length", "[data]") {
   plan::Dataset dataset{
       .name = "d", .columns = {column("a", {2}), column("b", {})}, .where = "job.yaml:3:3"};
   dataset.columns[1].name = "y";
+  DatasetRequest request;
+  request.dataset = &dataset;
+  request.columns = {"x", "y"};
+  request.root = folder.path();
   try {
-    Dataset({.dataset = &dataset, .columns = {"x", "y"}, .root = folder.path()});
+    Dataset{request};
     FAIL("columns of different length were taken");
   } catch (const RunError& error) {
     CHECK(std::string(error.what()) ==
@@ -344,7 +348,7 @@ TEST_CASE("columns of a dataset have one length", "[data]") {
           "has 2 rows");
   }
   dataset.columns[0].rows = {{1, 3}};
-  Dataset fits({.dataset = &dataset, .columns = {"x", "y"}, .root = folder.path()});
+  Dataset fits(request);
   CHECK(fits.rows() == 2);
   CHECK(read<int32_t>(fits.column("y"), {1}) == std::vector<int32_t>{1});
 }

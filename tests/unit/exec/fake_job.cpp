@@ -161,7 +161,11 @@ plan::Dataset dataset() {
   column.files = {"x.npy"};
   column.row_shape = {2};
   column.where = "job.yaml:3:5";
-  return {.name = "d", .columns = {column}, .where = "job.yaml:2:3"};
+  plan::Dataset dataset;
+  dataset.name = "d";
+  dataset.columns = {column};
+  dataset.where = "job.yaml:2:3";
+  return dataset;
 }
 
 }  // namespace
@@ -181,7 +185,7 @@ plan::Job make_job(bool train, int64_t batch) {
   plan::Variable w{kW, plan::initializers::Constant{0.5}, true, false};
   job.variables = {w, {kSlot, {}, false, true}};
   job.datasets = {dataset()};
-  job.inputs = {{kX, plan::FromDataset{"d", "x"}, "job.yaml:5:5", "job.yaml:5:30"}};
+  job.inputs = {{kX, plan::FromDataset{"d", "", "x"}, "job.yaml:5:5", "job.yaml:5:30"}};
   if (train) {
     const plan::Schedule rate{plan::schedules::Constant{0.125}};
     job.optimizer = plan::Optimizer{"sgd", rate, kLoss, "loss", {}, {}, "job.yaml:8:5"};

@@ -12,7 +12,7 @@ namespace flow::exec {
 namespace {
 
 /// x of every step, as a predict job that returns it delivers it.
-plan::Job job_of_x(int64_t batch, plan::InputSource source = plan::FromDataset{"d", "x"}) {
+plan::Job job_of_x(int64_t batch, plan::InputSource source = plan::FromDataset{"d", "", "x"}) {
   plan::Job job = make_job(false, batch);
   job.inputs[0].source = std::move(source);
   job.returns = returns(kX);

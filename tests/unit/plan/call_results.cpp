@@ -7,10 +7,10 @@
 
 namespace flow::plan::sample {
 
-Results results_of(std::string_view op, const std::vector<Operand>& operands,
+Results results_of(std::string_view op, const std::vector<CallOperand>& operands,
                    const Entries& entries, DType compute) {
   std::vector<ops::Operand> types;
-  for (const Operand& operand : operands) types.push_back({operand.dtype, operand.shape});
+  for (const CallOperand& operand : operands) types.push_back({operand.dtype, operand.shape});
   const std::string path = "a.plan";
   const Location location(path);
   const Attributes attributes = attributes_of(entries);
@@ -21,7 +21,7 @@ Results results_of(std::string_view op, const std::vector<Operand>& operands,
   return results;
 }
 
-bool refuses(std::string_view op, const std::vector<Operand>& operands, const Entries& entries) {
+bool refuses(std::string_view op, const std::vector<CallOperand>& operands, const Entries& entries) {
   try {
     results_of(op, operands, entries);
     return false;

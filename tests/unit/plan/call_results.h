@@ -16,15 +16,15 @@ using Results = std::vector<std::pair<DType, Shape>>;
 
 constexpr DType F = DType::kFloat32, I = DType::kInt32, B = DType::kBool;
 
-struct Operand {
+struct CallOperand {
   DType dtype;
   Shape shape;
 };
 
 /// `compute`: the float dtype of the job.
-Results results_of(std::string_view op, const std::vector<Operand>& operands,
+Results results_of(std::string_view op, const std::vector<CallOperand>& operands,
                    const Entries& entries = {}, DType compute = F);
-bool refuses(std::string_view op, const std::vector<Operand>& operands,
+bool refuses(std::string_view op, const std::vector<CallOperand>& operands,
              const Entries& entries = {});
 
 }  // namespace flow::plan::sample

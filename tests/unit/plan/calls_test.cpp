@@ -53,7 +53,7 @@ TEST_CASE("matrix products: leading dimensions broadcast, each side may be trans
 }
 
 TEST_CASE("convolutions: groups, strides, pads and dilation decide the shape", "[plan]") {
-  const Operand x{F, {2, 4, 9, 8}}, w{F, {6, 2, 3, 3}};
+  const CallOperand x{F, {2, 4, 9, 8}}, w{F, {6, 2, 3, 3}};
   CHECK(results_of("convolution", {x, w}, convolution({2, 1}, {1, 0, 2, 2}, {1, 2}, 2)) ==
         Results{{F, {2, 6, 4, 8}}});
   CHECK(refuses("convolution", {x, w}, convolution({1, 1}, {0, 0, 0, 0}, {1, 1}, 1)));
@@ -75,7 +75,7 @@ TEST_CASE("convolutions' gradients have the shapes of what they are of", "[plan]
     entries.emplace_back(name, std::move(shape));
     return entries;
   };
-  const Operand x{F, {2, 3, 5, 5}}, w{F, {4, 3, 2, 2}}, dy{F, {2, 4, 4, 4}};
+  const CallOperand x{F, {2, 3, 5, 5}}, w{F, {4, 3, 2, 2}}, dy{F, {2, 4, 4, 4}};
   CHECK(results_of("convolution_grad_data", {dy, w}, with("input_shape", {2, 3, 5, 5})) ==
         Results{{F, {2, 3, 5, 5}}});
   CHECK(refuses("convolution_grad_data", {dy, w}, with("input_shape", {2, 3, 6, 5})));
@@ -90,12 +90,12 @@ TEST_CASE("pooling keeps a real element in each window, and places that fit thei
   const auto pool = [](Integers size, Integers strides, Integers padding) {
     return windows(std::move(strides), std::move(padding), {{"ksize", std::move(size)}});
   };
-  const Operand x{F, {2, 3, 7, 7}};
+  const CallOperand x{F, {2, 3, 7, 7}};
   CHECK(results_of("max_pool2d", {x}, pool({2, 2}, {2, 2}, {0, 1, 0, 1})) ==
         Results{{F, {2, 3, 4, 4}}, {DType::kUInt8, {2, 3, 4, 4}}});
   CHECK(results_of("max_pool2d", {{F, {1, 1, 40, 40}}}, pool({17, 17}, {8, 8}, {0, 0, 0, 0}))[1]
             .first == DType::kInt32);
-  const Operand wide{F, {1, 1, 1, 257}};
+  const CallOperand wide{F, {1, 1, 1, 257}};
   CHECK(results_of("max_pool2d", {wide}, pool({1, 256}, {1, 1}, {0, 0, 0, 0}))[1].first ==
         DType::kUInt8);
   CHECK(results_of("max_pool2d", {wide}, pool({1, 257}, {1, 1}, {0, 0, 0, 0}))[1].first ==
@@ -125,7 +125,7 @@ TEST_CASE("average pools have the shapes of maximum pools", "[plan]") {
 TEST_CASE("normalizing primitives take vectors along their axis, or features from it on",
           "[plan]") {
   const Entries along{{"axis", int64_t{1}}, {"epsilon", 1e-3}};
-  const Operand x{F, {2, 3, 4}}, c{F, {3}}, row{F, {2}}, features{F, {3, 4}}, other{F, {4}};
+  const CallOperand x{F, {2, 3, 4}}, c{F, {3}}, row{F, {2}}, features{F, {3, 4}}, other{F, {4}};
   CHECK(results_of("batch_norm", {x, c, c}, along) == Results{{F, {2, 3, 4}}, {F, {3}}, {F, {3}}});
   CHECK(refuses("batch_norm", {x, c, other}, along));
   CHECK(refuses("batch_norm", {c, c, c}, along));
@@ -162,7 +162,7 @@ TEST_CASE("normalizing primitives take vectors along their axis, or features fro
         Results{{F, {2, 3, 4}}, {F, {3, 4}}});
   CHECK(refuses("rms_normalize_grad", {x, x, features, c}, axis));
   const Entries grouped{{"epsilon", 1e-3}, {"groups", int64_t{3}}};
-  const Operand image{F, {2, 6, 4}}, each{F, {6}}, group{F, {2, 3}};
+  const CallOperand image{F, {2, 6, 4}}, each{F, {6}}, group{F, {2, 3}};
   CHECK(results_of("group_normalize", {image, each, each}, grouped) ==
         Results{{F, {2, 6, 4}}, {F, {2, 3}}, {F, {2, 3}}});
   CHECK(refuses("group_normalize", {image, each, other}, grouped));
@@ -211,7 +211,7 @@ TEST_CASE("steps of composed updates take equal shapes, and a scalar", "[plan]")
   CHECK(refuses("adafactor_mean", {{F, {3}}, {F, {1, 3}}}, mean));
   const Entries update{{"scale", 1.0},    {"rate_scale", 1.0},     {"epsilon1", 0.5},
                        {"epsilon2", 0.5}, {"clip_threshold", 1.0}, {"weight_decay", 0.0}};
-  const Operand matrix{F, {2, 3}};
+  const CallOperand matrix{F, {2, 3}};
   CHECK(results_of("adafactor_update", {matrix, matrix, matrix, {F, {}}}, update) ==
         Results{{F, {2, 3}}});
   CHECK(refuses("adafactor_update", {matrix, matrix, {F, {2, 1}}}, update));
@@ -222,7 +222,7 @@ TEST_CASE("steps of composed updates take equal shapes, and a scalar", "[plan]")
   CHECK(refuses("muon_direction", {matrix, {F, {3, 2}}}, direction));
   CHECK(refuses("muon_direction", {matrix, matrix, matrix}, direction));
   const Entries polynomial{{"a", 1.0}, {"b", 1.0}, {"c", 1.0}};
-  const Operand square{F, {3, 3}};
+  const CallOperand square{F, {3, 3}};
   CHECK(results_of("muon_polynomial", {square, square}, polynomial) == Results{{F, {3, 3}}});
   CHECK(refuses("muon_polynomial", {matrix, matrix}, polynomial));
   CHECK(refuses("muon_polynomial", {square, {F, {9}}}, polynomial));

@@ -217,7 +217,7 @@ TEST_CASE("gradients of reductions have what was reduced", "[plan]") {
 
 TEST_CASE("labels and frames of ctc have memory for their states", "[plan]") {
   const auto call = [](int64_t samples, int64_t labels, int64_t frames) {
-    return std::vector<Operand>{{DType::kUInt8, {samples, labels}},
+    return std::vector<CallOperand>{{DType::kUInt8, {samples, labels}},
                                 {F, {samples, frames, 1}},
                                 {I, {samples}},
                                 {I, {samples}},
