@@ -33,7 +33,7 @@ std::vector<int> samples_of(const Array& array) {
   return samples;
 }
 
-data::Image image_of(const Array& array) {
+data::Image image_from_array(const Array& array) {
   data::Image image;
   image.reshape(array.shape()[0], array.shape()[1], array.shape()[2], 8);
   std::ranges::copy(array.bytes(), image.data.begin());

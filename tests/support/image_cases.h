@@ -18,6 +18,6 @@ std::vector<int> samples_of(const data::Image& image);
 std::vector<int> samples_of(const Array& array);
 
 /// An image with the samples of a golden (C, H, W) array of uint8.
-data::Image image_of(const Array& array);
+data::Image image_from_array(const Array& array);
 
 }  // namespace flow::test

@@ -332,8 +332,10 @@ TEST_CASE("columns of a dataset have one length", "[data]") {
   const Folder folder;
   folder.write("a", idx({3, 2}, bytes_from(0, 6)));
   folder.write("b", idx({2}, bytes_from(0, 2)));
-  plan::Dataset dataset{
-      .name = "d", .columns = {column("a", {2}), column("b", {})}, .where = "job.yaml:3:3"};
+  plan::Dataset dataset;
+  dataset.name = "d";
+  dataset.columns = {column("a", {2}), column("b", {})};
+  dataset.where = "job.yaml:3:3";
   dataset.columns[1].name = "y";
   DatasetRequest request;
   request.dataset = &dataset;

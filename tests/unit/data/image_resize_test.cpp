@@ -16,7 +16,7 @@ namespace flow::data {
 namespace {
 
 using test::image_golden;
-using test::image_of;
+using test::image_from_array;
 using test::samples_of;
 
 Image noise(int64_t channels, int64_t height, int64_t width, int bits) {
@@ -100,7 +100,7 @@ TEST_CASE("resized images are equal to Pillow's", "[data]") {
   for (const std::string source : {"smooth", "rough"})
     for (const auto& [name, filter] :
          {std::pair{".bilinear.", Filter::kBilinear}, {".bicubic.", Filter::kBicubic}}) {
-      const Image image = image_of(image_golden().at(source));
+      const Image image = image_from_array(image_golden().at(source));
       for (const auto& [key, expected] : image_golden()) {
         if (!key.starts_with(source + name)) continue;
         INFO(key);
@@ -172,7 +172,7 @@ Fit fit_of(FitMode mode, int64_t height, int64_t width) {
 }
 
 TEST_CASE("fitted images are equal to Pillow's and torchvision's", "[data]") {
-  const Image image = image_of(image_golden().at("smooth"));
+  const Image image = image_from_array(image_golden().at("smooth"));
   Image out;
   for (const auto& [name, mode] : {std::pair{"crop.", FitMode::kCrop},
                                    {"pad.", FitMode::kPad},
