@@ -37,7 +37,7 @@ struct CompileResult {
   // The same diagnostics as made by to_json, if requested.
   std::vector<OrderedJson> objects = {};
   size_t errors = 0;
-  std::optional<plan::Plan> plan;                            // absent after errors
+  std::optional<plan::Plan> plan;  // absent after errors
   // All datasets of the file with all columns, also those that no job reads. Empty after errors.
   std::vector<plan::Dataset> datasets;
   std::map<std::string, std::vector<WrittenEntry>> entries;  // for each job of the plan

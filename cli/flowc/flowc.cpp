@@ -229,8 +229,9 @@ constexpr Subcommand kSubcommands[] = {
      "\nExample:\n  flowc import resnet18.onnx -o resnet18.yaml"},
     {"data", "Read datasets, and list what they contain and which rows are bad", summarize_data,
      declare_data,
-     "Reads all files of the datasets. By default, prints a line for each column: missing values, "
-     "the range of numbers before `scale`, the number of rows of each category, and the sizes of "
+     "Reads all files of the datasets. By default, prints a line for each column. It shows "
+     "missing values, the range of numbers before `scale`, the number of rows of each category, "
+     "and the sizes of "
      "images. With -o, also writes the first rows of columns of images and texts as "
      "DIR/DATASET/COLUMN/000000.png or .txt.\n"
      "\nExit status: 0 all rows are good; 1 there are bad rows; 2 invalid request or job file; 3 "

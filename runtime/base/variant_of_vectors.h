@@ -1,5 +1,5 @@
-// Makes variants of vectors of integers safe to copy. A header that declares such a variant includes
-// this one first.
+// Makes variants of vectors of integers safe to copy. A header that declares such a variant
+// includes this one first.
 #pragma once
 
 #include <cstdint>

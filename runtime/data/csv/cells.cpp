@@ -173,7 +173,7 @@ std::string CellParser::number_hint(std::string_view text) const {
       return fmt::format("set `thousands: \"{}\"` if that is what the mark means", mark);
   if (marks_.decimal == '.' && is_number({',', '.'}))
     return "set `decimal: \",\"` if the comma is the decimal mark";
-  return "correct the value, list it in `missing_values`, or set `on_bad_row: skip`";
+  return "correct the value, list it in `missing_values`, or add `options: {on_bad_row: skip}`";
 }
 
 RunError CellParser::error(CellFault fault, const CsvField& field,

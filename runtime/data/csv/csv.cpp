@@ -186,7 +186,7 @@ void move_to(const CsvSource& source, CsvRows& rows, int64_t row) {
 RunError wrong_count(const CsvRows& rows) {
   return RunError(fmt::format("{}: the record has {}, expected {}", rows.lexer().record_place(),
                               counted(rows.fields_read(), "field"), rows.expected_fields()),
-                  "quote fields that contain the delimiter, or set `on_bad_row: skip`");
+                  "quote fields that contain the delimiter, or add `options: {on_bad_row: skip}`");
 }
 
 /// Returns the error of the field that was read last, or nothing if it is valid.

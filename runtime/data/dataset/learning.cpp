@@ -79,28 +79,42 @@ class ChannelValues {
   Shape shape_;
 };
 
-std::vector<double> means_of(const plan::Column& column, const ChannelValues& values,
-                             std::vector<int64_t>& counts) {
-  std::vector<ChunkedSum> sums(values.channels());
-  counts.assign(values.channels(), 0);
-  values.each([&](size_t channel, double value) {
-    sums[channel].add(value);
-    ++counts[channel];
-  });
-  std::vector<double> means;
-  for (size_t i = 0; i < sums.size(); ++i) {
-    if (counts[i] == 0)
+/// The present values of a channel, in their order.
+struct ChannelSummary {
+  ChunkedSum sum;
+  int64_t count = 0;
+  double first = 0;
+  bool all_equal = true;
+
+  void add(double value) {
+    if (count == 0) first = value;
+    all_equal &= value == first;
+    sum.add(value);
+    ++count;
+  }
+};
+
+std::vector<ChannelSummary> summaries_of(const plan::Column& column, const ChannelValues& values) {
+  std::vector<ChannelSummary> channels(values.channels());
+  values.each([&](size_t channel, double value) { channels[channel].add(value); });
+  for (const ChannelSummary& channel : channels)
+    if (channel.count == 0)
       throw RunError(
           fmt::format("{}: column `{}` has no value to learn from", column.where, column.name),
           "write the number, or correct the data");
-    means.push_back(sums[i].total() / static_cast<double>(counts[i]));
-  }
+  return channels;
+}
+
+std::vector<double> means_of(const std::vector<ChannelSummary>& channels) {
+  std::vector<double> means;
+  for (const ChannelSummary& channel : channels)
+    means.push_back(channel.sum.total() / static_cast<double>(channel.count));
   return means;
 }
 
 std::vector<double> deviations_of(const plan::Column& column, const ChannelValues& values,
                                   const std::vector<double>& means,
-                                  const std::vector<int64_t>& counts,
+                                  const std::vector<ChannelSummary>& channels,
                                   std::vector<std::string>& remarks) {
   std::vector<ChunkedSum> sums(values.channels());
   values.each([&](size_t channel, double value) {
@@ -109,8 +123,9 @@ std::vector<double> deviations_of(const plan::Column& column, const ChannelValue
   });
   std::vector<double> deviations;
   for (size_t i = 0; i < sums.size(); ++i) {
-    deviations.push_back(std::sqrt(sums[i].total() / static_cast<double>(counts[i])));
-    if (deviations.back() != 0) continue;
+    deviations.push_back(std::sqrt(sums[i].total() / static_cast<double>(channels[i].count)));
+    // The mean of equal values is rounded, so that their deviation may be tiny instead of 0.
+    if (!channels[i].all_equal && deviations.back() != 0) continue;
     deviations.back() = 1;
     remarks.push_back(fmt::format(
         "{}: all values of column `{}`{} are equal; its standard deviation is taken as 1",
@@ -134,10 +149,10 @@ LearnedColumn learn(const plan::Column& column, const SourceRows& source, const 
   LearnedColumn learned;
   if (column.mean.learn || column.std.learn) {
     const ChannelValues values(column, source, ranges, rows);
-    std::vector<int64_t> counts;
-    const std::vector<double> means = means_of(column, values, counts);
+    const std::vector<ChannelSummary> channels = summaries_of(column, values);
+    const std::vector<double> means = means_of(channels);
     if (column.mean.learn) learned.mean = means;
-    if (column.std.learn) learned.std = deviations_of(column, values, means, counts, remarks);
+    if (column.std.learn) learned.std = deviations_of(column, values, means, channels, remarks);
   }
   if (learns_fill(column) || learns_categories(column)) {
     std::vector<int64_t> source_rows;

@@ -15,8 +15,8 @@
 #include "runtime/base/array.h"
 #include "runtime/base/file.h"
 #include "runtime/base/fingerprint.h"
-#include "runtime/exec/core/collectives.h"
 #include "runtime/data/dataset/column.h"
+#include "runtime/exec/core/collectives.h"
 #include "runtime/plan/model/plan.h"
 
 namespace flow::exec {
@@ -44,7 +44,7 @@ struct Call {
 
 /// A column of a dataset; each call reads some of its rows into an input.
 struct ColumnInput {
-  plan::TensorId input;      // (rows of a call, ...)
+  plan::TensorId input;  // (rows of a call, ...)
   data::Column* column;  // read while the program is prepared
 };
 

@@ -98,13 +98,14 @@ struct Split {
     using T = Split;
     return Record{
         "split", "Parts of a dataset.", "",
-        std::tuple{Field{"seed", &T::seed, "0", "random seed of the split", kCount},
-                   Field{"take", &T::take, "random", "random rows, or the last ones"},
-                   Field{"by", &T::by, "none",
-                         "column of categories or integers, each of which is split alike", Bounds{},
-                         TextForm::kTextOrNone},
-                   Field{"group", &T::group, "none", "column whose equal values stay together",
-                         Bounds{}, TextForm::kTextOrNone}}};
+        std::tuple{
+            Field{"seed", &T::seed, "0", "random seed of the split", kCount},
+            Field{"take", &T::take, "random", "random rows, or the last ones"},
+            Field{"by", &T::by, "none",
+                  "column of categories or integers that have the same fractions in each part",
+                  Bounds{}, TextForm::kTextOrNone},
+            Field{"group", &T::group, "none", "column whose equal values stay together", Bounds{},
+                  TextForm::kTextOrNone}}};
   }
 };
 

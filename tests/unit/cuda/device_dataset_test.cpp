@@ -30,8 +30,8 @@ plan::Column column(const FreshDirectory& folder, const std::string& name) {
 }
 
 /// The input as calls find it that take `rows` of the column.
-std::vector<std::byte> taken(data::Column& column, DType dtype,
-                             const std::vector<int64_t>& rows, int64_t* kept_bytes) {
+std::vector<std::byte> taken(data::Column& column, DType dtype, const std::vector<int64_t>& rows,
+                             int64_t* kept_bytes) {
   JobBuilder b;
   const auto x = b.input("x", {kBatch, 2, 3}, dtype);
   const plan::Job job = b.build();

@@ -359,7 +359,8 @@ TEST_CASE("hints name the key that helps", "[data]") {
   CHECK(hint("1,5") == "set `decimal: \",\"` if the comma is the decimal mark");
   CHECK(hint("1.234,5") == "set `decimal: \",\"` if the comma is the decimal mark");
   CHECK(hint("1,234.5") == "set `thousands: \",\"` if that is what the mark means");
-  CHECK(hint("x") == "correct the value, list it in `missing_values`, or set `on_bad_row: skip`");
+  CHECK(hint("x") ==
+        "correct the value, list it in `missing_values`, or add `options: {on_bad_row: skip}`");
 }
 
 TEST_CASE("a dialect with ambiguous characters is refused", "[data]") {

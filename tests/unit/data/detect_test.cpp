@@ -26,7 +26,7 @@ std::map<std::string, int64_t> values(const DetectedColumn& column) {
 
 }  // namespace
 
-TEST_CASE("the delimiter gives the most records the same number of fields", "[detect]") {
+TEST_CASE("the delimiter gives the most records the same number of fields", "[data]") {
   const CsvFolder folder;
   CHECK(detect_delimiter(folder.write("a,b\n1,2\n3,4\n")) == ',');
   CHECK(detect_delimiter(folder.write("a;b;c\n1,5;2;3\n1;2;3\n4,0;5;6\n")) == ';');
@@ -40,7 +40,7 @@ TEST_CASE("the delimiter gives the most records the same number of fields", "[de
   CHECK_THROWS_AS(detect_delimiter(folder.write("\"a,b\n1,2\n")), RunError);
 }
 
-TEST_CASE("a header has no number and is followed by one", "[detect]") {
+TEST_CASE("a header has no number and is followed by one", "[data]") {
   using Records = std::vector<std::vector<std::string>>;
   CHECK(detect_header(Records{{"a", "b"}, {"x", "y"}, {"x", "1e3"}}));
   CHECK_FALSE(detect_header(Records{{"a", "b"}, {"x", "y"}}));
@@ -49,7 +49,7 @@ TEST_CASE("a header has no number and is followed by one", "[detect]") {
   CHECK_FALSE(detect_header(Records{}));
 }
 
-TEST_CASE("columns are numbers, bools or categories", "[detect]") {
+TEST_CASE("columns are numbers, bools or categories", "[data]") {
   const CsvFolder folder;
   const DetectedCsv csv = folder.detect(
       "n,b,c,m\n"
@@ -81,21 +81,21 @@ TEST_CASE("columns are numbers, bools or categories", "[detect]") {
   CHECK(csv.columns[3].is_whole);
 }
 
-TEST_CASE("a column of missing values only is constant", "[detect]") {
+TEST_CASE("a column of missing values only is constant", "[data]") {
   const CsvFolder folder;
   const DetectedCsv csv = folder.detect("a,b\n,1\nna,2\n");
   CHECK(csv.columns[0].type == Type::kCategory);
   CHECK(csv.columns[0].is_constant());
 }
 
-TEST_CASE("records that do not fit are bad rows", "[detect]") {
+TEST_CASE("records that do not fit are bad rows", "[data]") {
   const CsvFolder folder;
   const DetectedCsv csv = folder.detect("a,b\n1,2\n1,2,3\n1\n\n\xff,2\n3,4\n");
   CHECK(csv.rows == 2);
   CHECK(csv.bad_rows == 3);
 }
 
-TEST_CASE("a file without a header has indices as names", "[detect]") {
+TEST_CASE("a file without a header has indices as names", "[data]") {
   const CsvFolder folder;
   const DetectedCsv csv = folder.detect("1;x\n2;y\n");
   CHECK_FALSE(csv.header);
@@ -105,7 +105,7 @@ TEST_CASE("a file without a header has indices as names", "[detect]") {
   CHECK(values(csv.columns[1]) == std::map<std::string, int64_t>{{"x", 1}, {"y", 1}});
 }
 
-TEST_CASE("many and long values are not collected", "[detect]") {
+TEST_CASE("many and long values are not collected", "[data]") {
   const CsvFolder folder;
   std::string text = "id,text\n";
   for (size_t i = 0; i <= DetectedColumn::kMostDistinct; ++i) text += std::to_string(i) + ",x\n";
@@ -118,7 +118,7 @@ TEST_CASE("many and long values are not collected", "[detect]") {
   CHECK(csv.most_categories() == 2500);
 }
 
-TEST_CASE("a file without rows is refused", "[detect]") {
+TEST_CASE("a file without rows is refused", "[data]") {
   const CsvFolder folder;
   CHECK_THROWS_AS(folder.detect(""), RunError);
   CHECK_THROWS_AS(detect_csv(folder / "missing.csv"), RunError);

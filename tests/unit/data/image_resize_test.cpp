@@ -15,8 +15,8 @@
 namespace flow::data {
 namespace {
 
-using test::image_golden;
 using test::image_from_array;
+using test::image_golden;
 using test::samples_of;
 
 Image noise(int64_t channels, int64_t height, int64_t width, int bits) {

@@ -21,7 +21,8 @@ Results results_of(std::string_view op, const std::vector<CallOperand>& operands
   return results;
 }
 
-bool refuses(std::string_view op, const std::vector<CallOperand>& operands, const Entries& entries) {
+bool refuses(std::string_view op, const std::vector<CallOperand>& operands,
+             const Entries& entries) {
   try {
     results_of(op, operands, entries);
     return false;

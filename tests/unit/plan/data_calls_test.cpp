@@ -218,10 +218,10 @@ TEST_CASE("gradients of reductions have what was reduced", "[plan]") {
 TEST_CASE("labels and frames of ctc have memory for their states", "[plan]") {
   const auto call = [](int64_t samples, int64_t labels, int64_t frames) {
     return std::vector<CallOperand>{{DType::kUInt8, {samples, labels}},
-                                {F, {samples, frames, 1}},
-                                {I, {samples}},
-                                {I, {samples}},
-                                {F, {samples}}};
+                                    {F, {samples, frames, 1}},
+                                    {I, {samples}},
+                                    {I, {samples}},
+                                    {F, {samples}}};
   };
   CHECK(results_of("ctc_grad", call(2, 3, 4), {{"blank", int64_t{0}}}) == Results{{F, {2, 4, 1}}});
   CHECK(refuses("ctc_grad", call(1, int64_t{1} << 31, int64_t{1} << 31), {{"blank", int64_t{0}}}));
