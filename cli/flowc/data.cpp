@@ -134,7 +134,7 @@ OrderedJson json_of(const DatasetSummary& dataset, const std::vector<data::Liste
   return json;
 }
 
-/// Returns the datasets that the options name.
+/// Returns the dataset that the options name, or all datasets if they name none.
 std::vector<plan::Dataset> chosen_datasets(const FlowcOptions& options,
                                            const std::vector<plan::Dataset>& all) {
   if (options.dataset.empty()) {
@@ -151,8 +151,8 @@ std::vector<plan::Dataset> chosen_datasets(const FlowcOptions& options,
                                    : fmt::format("use one of {}", join(names, ", ")));
 }
 
-/// Returns the train job that the options name, or null. Throws RequestError if it does not train,
-/// or if it does not read the dataset that the options name.
+/// Returns the job that the options name, or null if they name none. Throws RequestError if it is
+/// not a train job, or if it does not read the dataset that the options name.
 const plan::Job* train_job(const FlowcOptions& options, const plan::Plan& plan) {
   if (options.job.empty()) return nullptr;
   const plan::Job& job = find_job(plan, options.job);

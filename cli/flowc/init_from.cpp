@@ -24,7 +24,7 @@ using data::DetectedColumn;
 using data::DetectedCsv;
 using Type = DetectedColumn::Type;
 
-/// The fraction of the rows on which a job is evaluated, and the numbers of rows that this makes.
+/// The fraction of the rows that are used for validation, and their number among `rows` rows.
 constexpr double kValidation = 0.1;
 int64_t validation_rows(int64_t rows) {
   return static_cast<int64_t>(std::floor(kValidation * static_cast<double>(rows) + 0.5));
@@ -45,7 +45,8 @@ std::string path_from(const fs::path& job, const fs::path& data) {
 }
 
 /// Decides whether the rows are split by class, and checks that there are enough of them.
-/// `class_rows` are the numbers of rows of the classes, or the number of all rows.
+/// `class_rows` has the number of rows of each class, or only the number of all rows if the target
+/// is a number.
 bool splits_by_class(const std::vector<int64_t>& class_rows, const std::string& data) {
   int64_t rows = 0, by_class = 0;
   for (const int64_t count : class_rows) {
@@ -166,19 +167,19 @@ class CsvDraft {
           "use a file with more columns");
   }
 
-  /// Returns the text from which the name of a column is made.
+  /// Returns the text from which the column's name in the job file is made.
   std::string key_of(const DetectedColumn& column) const {
     return csv_.header ? column.name : "column_" + column.name;
   }
 
-  /// Returns "column: X, " unless the column has the name that it has in the job file.
+  /// Returns "column: X, ", or an empty text if the header already names the column `name`.
   std::string column_key(const DetectedColumn& column, const std::string& name) const {
     return csv_.header && column.name == name
                ? ""
                : fmt::format("column: {}, ", csv_.header ? yaml_text(column.name) : column.name);
   }
 
-  /// Returns the names or indices of columns, in which neighboring indices are ranges.
+  /// Returns the names of columns, or their indices, with consecutive indices joined into ranges.
   std::vector<std::string> columns_list(const std::vector<const DetectedColumn*>& columns) const {
     std::vector<std::string> items;
     if (csv_.header) {
@@ -194,8 +195,7 @@ class CsvDraft {
     return items;
   }
 
-  /// Returns keys and the columns to which they apply, which are on lines of their own if there are
-  /// many.
+  /// Returns keys and the columns to which they apply. A long list of columns starts on a new line.
   std::string with_columns(const std::string& keys,
                            const std::vector<const DetectedColumn*>& columns) const {
     constexpr size_t kIndent = 14, kLongest = 40;
@@ -320,7 +320,8 @@ class CsvDraft {
   JobDraft draft_;
 };
 
-/// Returns the largest multiple of 8 from 16 to 64 that the short sides of most images have.
+/// Returns the median of the images' shorter sides, rounded down to a multiple of 8 and clamped to
+/// 16..64. Examines a sample of the images. Returns 64 if none of them can be read.
 int64_t size_for(const fs::path& folder, const std::vector<data::FileState>& images) {
   constexpr size_t kSampled = 200;
   const size_t step = images.size() / kSampled + 1;
@@ -331,7 +332,7 @@ int64_t size_for(const fs::path& folder, const std::vector<data::FileState>& ima
       const auto bytes = data::read_image_file(folder / name, name, memory);
       const data::ImageSize size = data::read_image_header(bytes, {}).size;
       sides.push_back(std::min(size.height, size.width));
-    } catch (const RunError&) {  // a damaged image is found by `flowc data`
+    } catch (const RunError&) {  // `flowc data` reports damaged images
     }
   if (sides.empty()) return 64;
   std::ranges::nth_element(sides, sides.begin() + static_cast<ptrdiff_t>(sides.size() / 2));

@@ -96,14 +96,14 @@ double factor(const OpDraw& draw, double amount) {
   return low + (high - low) * unit(draw.block(0)[0]);
 }
 
-/// Rounds half up and clips to 0..255. Truncation is rounding down, because no value is negative.
+/// Rounds half up and clips to 0..255. The conversion rounds down, because no value is negative.
 uint8_t quantize(double x) { return static_cast<uint8_t>(std::clamp(x + 0.5, 0.0, 255.0)); }
 
 void look_up(Image& image, const std::array<uint8_t, 256>& table) {
   for (uint8_t& sample : image.samples<uint8_t>()) sample = table[sample];
 }
 
-/// Returns the gray of a pixel with the weights of Pillow's conversion to L.
+/// Returns the gray value of a pixel with the weights of Pillow's conversion to L.
 uint32_t gray(uint32_t red, uint32_t green, uint32_t blue) {
   return (19595 * red + 38470 * green + 7471 * blue + 32768) >> 16;
 }

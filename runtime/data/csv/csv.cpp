@@ -78,7 +78,8 @@ class TableReader {
   }
 
  private:
-  /// Makes room for more rows, in steps that stay in the cache until they are filled.
+  /// Makes room for more rows, in steps small enough that new cells are still in the CPU cache when
+  /// they are filled.
   void grow() {
     constexpr size_t kFirstRows = 16, kMostRows = 4096;
     if (capacity_ == 0) create_columns();
@@ -88,7 +89,7 @@ class TableReader {
     for (ColumnBuilder& column : columns_) column.resize(capacity_);
   }
 
-  /// Takes the memory that all rows need if they resemble those that were read. Cells take at most
+  /// Reserves the memory that all rows need if they resemble those read so far. Cells take at most
   /// eight times the size of their text and delimiter.
   void reserve() {
     uint64_t bytes = 0;
@@ -116,7 +117,8 @@ class TableReader {
     }
   }
 
-  /// Short records take the memory of whole rows, so that the file's size does not bound it.
+  /// Throws RunError if the rows do not fit in memory. The file's size does not bound the memory,
+  /// because a short record takes as much as a whole row.
   void require_memory() const {
     constexpr size_t kSmall = size_t{1} << 26;
     size_t row_bytes = 0;

@@ -12,7 +12,7 @@
 namespace flow::data {
 namespace {
 
-/// Returns the first of the rows that come from one file, for each change of the file.
+/// Returns the first row of each run of selected rows that come from the same file.
 std::vector<int64_t> starts_of(const SelectedRows& column) {
   const std::vector<int64_t> files = column.source->file_starts();
   if (files.size() == 1) return {0};
@@ -129,7 +129,8 @@ const CategoryCells& CachedColumnsWriting::categories(size_t index) const {
   return *columns_[index].source->categories();
 }
 
-/// Returns the bad rows of the source, without those that only listed categories make bad.
+/// Returns the bad rows of the source, without those that are bad only because their category is
+/// not listed.
 std::vector<int64_t> CachedColumnsWriting::own_bad_rows(size_t index) const {
   return kind(index) == CachedKind::kCategories ? categories(index).bad_rows
                                                 : columns_[index].source->bad_rows();
@@ -182,7 +183,8 @@ std::optional<Shape> CachedColumnsWriting::shape_of_images(size_t index) {
   return shape;
 }
 
-/// Writes the values of a column. Returns the rows that cannot be decoded, which are zeros.
+/// Writes the values of a column. Returns the rows that cannot be decoded, which it fills with
+/// zeros.
 std::vector<int64_t> CachedColumnsWriting::write_values(CacheWriter& writer, size_t i) {
   const Part& part = parts_[i];
   const int64_t rows = columns_[part.index].ranges.size();

@@ -28,7 +28,7 @@ Column::Column(const plan::Column& column, const std::string& dataset,
       window_(column.window),
       options_(std::move(options)),
       affine_{column.scale, std::move(mean), std::move(std)},
-      // The leading axis of a window counts its rows; channels are those of each of them.
+      // The leading axis of a window counts its rows, and each of these rows has the channels.
       converted_(elements_of(row_shape_) /
                  (window_ && affine_.channels() > 1 ? static_cast<size_t>(window_->length) : 1)),
       converter_(source_->element().dtype, source_->element().big_endian, affine_, converted_,
@@ -98,7 +98,7 @@ void Column::read_row(const BatchRows& batch, size_t i, DType dtype, std::byte* 
   finish(draws, dtype, out, worker);
 }
 
-/// Returns the elements of a row, of which there are as many as row_shape_ requires.
+/// Returns the elements of a row. Throws BadRowError if the shape of an image is not row_shape_.
 std::span<const std::byte> Column::checked_elements(int64_t row, const RowDraws& draws,
                                                     Worker& worker) const try {
   const std::span<const std::byte> read = elements(row, draws, worker);

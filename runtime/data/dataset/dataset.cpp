@@ -242,7 +242,7 @@ std::vector<SelectedRows> open_cached(const plan::Dataset& dataset, const Datase
   try {
     cache.emplace(dataset, request.root);
   } catch (const RunError&) {
-    // Its message says more about files that are missing.
+    // Opening the files gives a better message about a missing file.
     return open_files(dataset, request.columns, request.root);
   }
   if (auto cached = cache->open(request.columns)) return *std::move(cached);

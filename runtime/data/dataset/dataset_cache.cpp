@@ -1,6 +1,6 @@
 // Opens and writes caches. A column with missing values has a second array, "COLUMN.missing", with
-// 1 for each missing cell. What depends on a column is in the record under its name, so that jobs
-// which read different columns of a dataset use one cache.
+// 1 for each missing cell. The record stores the facts of each column under the column's name, so
+// jobs that read different columns of a dataset can share one cache.
 #include "runtime/data/dataset/dataset_cache.h"
 
 #include <algorithm>

@@ -1,5 +1,5 @@
-// Threads that take the next index under a lock: an index is the work of an image, which is long
-// compared with the lock.
+// Threads take the next index under a lock. Each index is an image to decode, which takes long
+// compared with taking the lock.
 #include "runtime/data/dataset/decode_pool.h"
 
 #include <system_error>

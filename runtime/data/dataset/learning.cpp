@@ -124,7 +124,7 @@ std::vector<double> deviations_of(const plan::Column& column, const ChannelValue
   std::vector<double> deviations;
   for (size_t i = 0; i < sums.size(); ++i) {
     deviations.push_back(std::sqrt(sums[i].total() / static_cast<double>(channels[i].count)));
-    // The mean of equal values is rounded, so that their deviation may be tiny instead of 0.
+    // The mean of equal values is rounded, so their deviation may be tiny instead of 0.
     if (!channels[i].all_equal && deviations.back() != 0) continue;
     deviations.back() = 1;
     remarks.push_back(fmt::format(

@@ -1,6 +1,6 @@
 // Reads and writes caches. The record contains the size and the time of each column, so that a
-// column of another run is noticed. It is compared as a text, because a list of a million files
-// would take long to parse.
+// column that another run wrote is noticed. The record is compared as text, because a list of a
+// million files would take long to parse.
 #include "runtime/data/files/cache.h"
 
 #include <fmt/format.h>
@@ -176,8 +176,8 @@ class CacheWriter::ColumnFile {
 
 namespace {
 
-/// Removes the temporary files that killed runs have left. A file that was written to within the
-/// last day may belong to a run that goes on.
+/// Removes the temporary files that killed runs left behind. A file that was written within the
+/// last day is kept, because it may belong to a run that is still in progress.
 void remove_abandoned(const fs::path& folder, const std::string& dataset) {
   constexpr std::chrono::hours kDay(24);
   const std::string begin = fmt::format(".{}.", dataset);

@@ -38,7 +38,7 @@ void add_number(uint64_t number, ContentDigest& digest) {
   digest.add(bytes);
 }
 
-/// Adds a text after its length, so that two texts never read like two others.
+/// Adds a text after its length, so that different sequences of texts give different bytes.
 void add_text(std::string_view text, ContentDigest& digest) {
   add_number(text.size(), digest);
   digest.add(std::as_bytes(std::span(text)));

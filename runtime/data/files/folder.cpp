@@ -17,7 +17,7 @@ namespace flow::data {
 
 namespace {
 
-/// The time of a file is hostile, so it may be out of the range of nanoseconds and wrap around.
+/// File times are untrusted: a time whose nanoseconds do not fit in 64 bits wraps around.
 int64_t nanoseconds(const timespec& time) {
   constexpr uint64_t kSecond = 1'000'000'000;
   return static_cast<int64_t>(static_cast<uint64_t>(time.tv_sec) * kSecond +
@@ -133,7 +133,8 @@ ImageFolder list_images(const fs::path& folder) {
     const std::string& name = entry.state.name;
     const bool image = is_image_name(name);
     if (entry.kind == Kind::kUnreadable && image)
-      throw cannot("read", folder / name, entry.error).hinting("remove the link or get its target");
+      throw cannot("read", folder / name, entry.error)
+          .hinting("remove the link or restore its target");
     if (entry.kind == Kind::kFile && image) found.images.push_back(entry.state);
     if (entry.kind == Kind::kFolder && name.find('/') == name.npos) found.classes.push_back(name);
     found.others += entry.kind != Kind::kFolder && !(entry.kind == Kind::kFile && image);

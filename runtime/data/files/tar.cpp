@@ -60,7 +60,7 @@ class TarIndex::Builder {
     if (!seen_.emplace(key).second)
       throw reader_.error_at(
           member.header, fmt::format("the key `{}` returns after other samples", shortened(key)),
-          "sort the files by name when you write the shard, such as by `tar --sort=name`");
+          "sort the files by name when you write the shard, for example with `tar --sort=name`");
     index_.samples_.push_back({index_.keys_.size(), key.size(), index_.fields_.size()});
     index_.keys_ += key;
   }

@@ -205,7 +205,7 @@ bool TarReader::extend(const Header& header, Extended& extended) {
   extended.any |= header.type != 'g';
   if (header.type == 'x' || header.type == 'g') read_pax(text, header.type == 'g', extended);
   if (header.type == 'L' && !extended.path) extended.path = text.substr(0, text.find('\0'));
-  // A header of type K has the long target of a link, which is refused with its own header.
+  // A header of type K has the long target of a link. The link's own header is then refused.
   at_ += kTarBlock + padded(header.size);
   return true;
 }

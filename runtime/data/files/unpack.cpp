@@ -107,8 +107,8 @@ class ZstdStream : public ByteStream {
 
 enum class Packing { kNone, kGzip, kZstd };
 
-/// Returns the packing that the first bytes of a file denote (RFC 1952, RFC 8878). Parallel zstd
-/// programs begin with a skippable frame.
+/// Returns the packing that the first bytes of a file denote (RFC 1952, RFC 8878). Files written by
+/// parallel zstd programs begin with a skippable frame.
 Packing packing_of(std::span<const std::byte> bytes) {
   const auto byte = [&](size_t i) { return std::to_integer<uint32_t>(bytes[i]); };
   if (bytes.size() >= 2 && byte(0) == 0x1F && byte(1) == 0x8B) return Packing::kGzip;

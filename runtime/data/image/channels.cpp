@@ -15,8 +15,8 @@ void set_channels(Image& image, int64_t channels) {
   image.reshape(channels, image.height, image.width, image.bits);
 }
 
-/// Multiplies 8-bit samples by 257, which maps 255 to 65535. It proceeds from the end, because each
-/// result takes the place of samples that have been read.
+/// Multiplies 8-bit samples by 257, which maps 255 to 65535. Works in place from the end, so that
+/// each result overwrites only samples that have been read.
 void widen(Image& image) {
   const size_t count = image.data.size();
   image.reshape(image.channels, image.height, image.width, 16);

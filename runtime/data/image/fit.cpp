@@ -29,7 +29,7 @@ ImageSize resized_size(ImageSize source, const Fit& fit) {
   return fit.size;
 }
 
-/// Returns half of the difference, rounded to even: the first pixel of a centered crop.
+/// Returns half of the difference, with ties rounded to even: the first pixel of a centered crop.
 int64_t half_even(int64_t difference) {
   const int64_t half = difference / 2;
   return half + (difference % 2 != 0 && half % 2 != 0);

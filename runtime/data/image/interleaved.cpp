@@ -17,7 +17,7 @@ template <int kChannels, typename Sample>
     for (size_t c = 0; c < kChannels; ++c) to[c * plane + x] = row[x * kChannels + c];
 }
 
-/// This is the case of color JPEGs, so it is compiled for several targets.
+/// Splits a row of 8-bit RGB. It is compiled for several targets, because color JPEGs use it.
 FLOW_VECTORIZED void split_rgb(const uint8_t* row, size_t width, uint8_t* red, uint8_t* green,
                                uint8_t* blue) {
   for (size_t x = 0; x < width; ++x) {

@@ -38,7 +38,8 @@ JpegErrors& errors_of(j_common_ptr info) { return *reinterpret_cast<JpegErrors*>
 
 [[noreturn]] void leave(j_common_ptr info) { std::longjmp(errors_of(info).jump, 1); }
 
-/// Warnings mean that samples are invented, except for three, which do not affect any sample.
+/// A warning means that the library makes up samples, except for three warnings, which do not
+/// affect any sample.
 void on_message(j_common_ptr info, int level) {
   if (level >= 0) return;
   const int code = info->err->msg_code;
@@ -48,7 +49,8 @@ void on_message(j_common_ptr info, int level) {
 
 void print_nothing(j_common_ptr) {}
 
-/// Bounds the time of a small file that has many scans of a large image. Encoders write about ten.
+/// Limits the number of scans, because a small file with many scans of a large image would take
+/// long to decode. Encoders write about ten.
 void check_scans(j_common_ptr info) {
   constexpr int kMostScans = 100;
   if (reinterpret_cast<j_decompress_ptr>(info)->input_scan_number <= kMostScans) return;

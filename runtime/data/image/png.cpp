@@ -62,7 +62,8 @@ void write_bytes(png_structp png, png_bytep from, size_t count) {
 
 void flush_nothing(png_structp) {}
 
-/// Calls `step`. Returns false if the library left it by longjmp; therefore it owns nothing.
+/// Calls `step`. Returns false if the library left it by longjmp, which runs no destructors, so
+/// `step` must own nothing.
 template <typename Step>
 bool attempt(PngState& state, const Step& step) {
   if (setjmp(state.jump) != 0) return false;
@@ -115,7 +116,7 @@ uint32_t big_endian(std::span<const std::byte, 4> bytes) {
   return value;
 }
 
-/// Returns the orientation in the chunk eXIf, which may also follow the samples.
+/// Returns the orientation in the eXIf chunk, which may also follow the samples.
 int png_orientation(std::span<const std::byte> bytes) {
   constexpr size_t kSignature = 8, kAround = 12;  // length, type and checksum of a chunk
   for (auto rest = bytes.subspan(kSignature); rest.size() >= kAround;) {
@@ -183,11 +184,11 @@ void Png::read_samples(int bits, Image& out) {
   check_length(row_bytes, height);
   out.reshape(png_get_channels(png_, info_), static_cast<int64_t>(height),
               png_get_image_width(png_, info_), png_get_bit_depth(png_, info_));
-  // The passes of an interlaced image complete the rows of all.
+  // All rows of an interlaced image are kept, because only the last pass completes them.
   std::vector<std::byte> rows(passes == 1 ? row_bytes : row_bytes * height);
   const size_t step = passes == 1 ? 0 : row_bytes;
   call([&] {
-    // Errors of the compressed data that do not affect a sample are errors, too.
+    // Errors in the compressed data count even if they do not affect a sample.
     png_set_benign_errors(png_, 0);
     for (int pass = 0; pass < passes; ++pass)
       for (size_t y = 0; y < height; ++y) {

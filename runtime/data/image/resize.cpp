@@ -65,7 +65,8 @@ FLOW_VECTORIZED void sum_rows(Rows<const uint16_t> from, const int32_t* weights,
   sum_columns(from, weights, count, width, to);
 }
 
-/// Computes one weighted sum. It serves images with few rows or columns.
+/// Computes one weighted sum. Used for images that have too few rows or columns for the functions
+/// above.
 template <typename Sample>
 Sample sum_one(const Sample* from, size_t stride, const int32_t* weights, int64_t count) {
   SumOf<Sample> sum = kHalf<Sample>;

@@ -125,7 +125,8 @@ WeightedSampler::WeightedSampler(std::span<const double> weights, std::string_vi
 }
 
 void WeightedSampler::sample(const EpochDraws& draws, std::span<int64_t> order) const {
-  // A product with a subnormal sum may be rounded to the sum, which no element exceeds.
+  // If the sum is subnormal, a product may be rounded up to the sum, and no element is greater. The
+  // search therefore ends at the first element that equals the sum.
   const auto last = std::ranges::lower_bound(sums_, sums_.back());
   for_each_pair(draws, order.size(), [&](size_t i, uint32_t high, uint32_t low) {
     const double unit53 = static_cast<double>(uint64_t{high >> 5} << 26 | low >> 6) * 0x1p-53;

@@ -1,4 +1,4 @@
-// Numbers categories.
+// Maps categories to ids.
 #include "runtime/data/sources/category_rows.h"
 
 #include <fmt/format.h>

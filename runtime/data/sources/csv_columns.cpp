@@ -55,8 +55,8 @@ class CsvFiles {
  public:
   explicit CsvFiles(CsvSource files) : source(std::move(files)), table(source.read()) {}
 
-  /// Returns the error of a bad row. A caller that asks for more than one lists them, so that the
-  /// files are read again for many of them at once.
+  /// Returns the error of a bad row. A caller that asks for a second one is probably listing all of
+  /// them, so from then on each pass over the files finds the errors of many rows.
   RunError bad_row(int64_t row) {
     const std::lock_guard lock(mutex_);
     if (const auto known = errors_.find(row); known != errors_.end()) return known->second;

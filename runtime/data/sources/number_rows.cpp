@@ -117,7 +117,7 @@ std::vector<double> NumberRows::present(std::span<const int64_t> rows, int64_t p
     if (!is_missing(row, position))
       values.push_back(value(static_cast<size_t>(row * cells_.width + position)));
   if (values.empty())
-    throw RunError("all values of the column are missing, so that nothing replaces them",
+    throw RunError("all values of the column are missing, so nothing can replace them",
                    "write the value as `missing: NUMBER`");
   return values;
 }

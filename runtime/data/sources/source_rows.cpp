@@ -1,4 +1,4 @@
-// Errors and classes of rows, for sources that have no better way to find them.
+// The default ways to find the error and the class of a row.
 #include "runtime/data/sources/source_rows.h"
 
 #include <bit>

@@ -20,7 +20,7 @@ CharacterIds learned_characters(const LearnedColumn& learned, const plan::Replac
   return {characters_of(learned.categories.value()), unknown};
 }
 
-/// The rows of TokenRows: ids, or their numbers.
+/// The rows of TokenRows: their ids, or the number of ids of each row.
 class TokenSource : public SourceRows {
  public:
   explicit TokenSource(const plan::Column& column)

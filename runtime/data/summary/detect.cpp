@@ -29,7 +29,8 @@ std::vector<Record> first_records(const fs::path& path, char delimiter) {
   return first;
 }
 
-/// How well a delimiter fits: the records with the most frequent number of fields, and this number.
+/// How well a delimiter fits: the number of records that have the most frequent number of fields,
+/// and that number of fields.
 using Score = std::tuple<size_t, size_t>;
 
 Score score_of(const std::vector<Record>& records) {

@@ -357,7 +357,7 @@ int64_t DatasetReader::write_column(size_t column, const fs::path& folder, int64
   if (open.source->categories() || (!is_text && dtype != DType::kUInt8 && !open.plan.image))
     return 0;
   const int64_t rows = sample_rows(column, count);
-  std::optional<TextDecoder> decoder;  // the ids of characters to learn are code points
+  std::optional<TextDecoder> decoder;  // ids are code points if characters are to be learned
   if (is_text) decoder.emplace(open.plan, LearnedColumn(), root_);
   for (int64_t row = 0; row < rows; ++row) {
     Shape shape;

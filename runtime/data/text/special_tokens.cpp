@@ -47,7 +47,7 @@ SpecialTokens::Match SpecialTokens::longest_at(std::string_view text, size_t at)
   Match match;
   std::span<const std::pair<std::string, int32_t>> rest(tokens_);  // those that begin like text
   for (size_t length = 0; !rest.empty(); ++length) {
-    // The shortest of the texts with a common start is the first.
+    // Of the texts with a common prefix, the shortest is sorted first.
     if (length > 0 && rest.front().first.size() == length) {
       match = {at, length, rest.front().second};
       rest = rest.subspan(1);

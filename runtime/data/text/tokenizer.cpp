@@ -25,7 +25,7 @@ std::optional<TextProblem> utf8_problem(std::string_view text) {
   const auto byte = static_cast<unsigned char>(text[*at]);
   return TextProblem{.offset = *at,
                      .message = fmt::format("invalid UTF-8: byte 0x{:02x}", byte),
-                     .hint = "convert the file to UTF-8, such as with iconv"};
+                     .hint = "convert the file to UTF-8, for example with iconv"};
 }
 
 TextProblem unknown_character(char32_t code, size_t offset) {
@@ -87,7 +87,7 @@ class BytesTokenizer : public Tokenizer {
   int64_t size() const override { return 256; }
 };
 
-/// Passes id_of(code) of each code point of a text on. A negative id is an unknown character.
+/// Passes on id_of(code) for each code point of a text. A negative id is an unknown character.
 template <typename IdOf>
 std::optional<TextProblem> encode_code_points(std::string_view text, const IdConsumer& consume,
                                               IdOf id_of) {

@@ -17,7 +17,7 @@ namespace flow::data {
 
 namespace {
 
-/// Returns the offset of the first byte after `at` that is not ASCII.
+/// Returns the offset of the first byte from `at` on that is not ASCII, or the size of the text.
 size_t end_of_ascii(std::string_view text, size_t at) {
   constexpr uint64_t kHighBits = 0x8080808080808080;
   for (uint64_t word = 0; text.size() - at >= sizeof word; at += sizeof word) {

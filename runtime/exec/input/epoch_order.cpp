@@ -12,7 +12,7 @@
 namespace flow::exec {
 namespace {
 
-/// Calls `visit` with the elements of each row of a column.
+/// Calls visit(row, elements) for each row of a column.
 template <typename Visit>
 void visit_rows(data::Column& column, const Visit& visit) {
   std::vector<double> row(static_cast<size_t>(column.row_shape().elements()));

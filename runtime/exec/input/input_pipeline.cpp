@@ -278,7 +278,8 @@ void InputPipeline::agree_on_length() {
   }
 }
 
-/// Checks all integers, the only values that can fail to fit: floats accept everything that files
+/// Checks all integers before the first step, except those of columns that take long to read, which
+/// are checked as they are read. Only integers can fail to fit: floats accept everything that files
 /// contain, and lengths are checked elsewhere.
 void InputPipeline::read_integers_once() {
   std::vector<std::byte> scratch;
@@ -377,12 +378,13 @@ void InputPipeline::prime(Program& program, size_t slot) {
 int64_t InputPipeline::data_row(int64_t step, int64_t row) const {
   const Position position = step_index_.at(step);
   const int64_t at = position.row + std::min(row, position.rows - 1);
-  EpochOrder order = *order_;  // a copy, because the order is that of another epoch now
+  EpochOrder order = *order_;  // a copy, because order_ may be at another epoch
   order.begin(position.epoch);
   return order.row(at);
 }
 
-/// Returns a column that is read from a folder of images or tar files, or null if there is none.
+/// Returns a column whose rows have names, which is one that reads a folder of images or tar files.
+/// Returns null if there is none.
 const data::Column* InputPipeline::named_column() const {
   for (const plan::Input& input : job_.inputs) {
     const auto* from = std::get_if<plan::FromDataset>(&input.source);
@@ -447,8 +449,8 @@ bool InputPipeline::fill(Program& program, int64_t step, size_t slot,
   return true;
 }
 
-/// Fills a stream that is one of several. The programs that write them may depend on each other or
-/// be the same program.
+/// Fills an input. If it is a pipe, also detects that another pipe ended early: the programs that
+/// write the pipes may wait for each other, or may be one program.
 bool InputPipeline::fill_in_step(Channel& channel, const Reading& reading,
                                  std::span<std::byte> out) const {
   if (!channel.source->is_seen_reading()) return fill(channel, reading, out);
@@ -468,8 +470,8 @@ bool InputPipeline::fill_in_step(Channel& channel, const Reading& reading,
 }
 
 /// Throws RunError if another stream ended before its first record: a program that ended before it
-/// opened all of its pipes never writes to the remaining ones. The last check is whether `waiting`
-/// still has no writer, because a writer that has opened it meanwhile may have written to it.
+/// opened all of its pipes never writes to the remaining ones. Whether `waiting` still has no
+/// writer is checked last, because a writer that opened it in the meantime may have written to it.
 void InputPipeline::require_writers(const Channel& waiting) const {
   for (const Channel& channel : channels_) {
     const std::optional<StreamState> other = channel.source->stream();
@@ -526,7 +528,7 @@ std::span<std::byte> InputPipeline::part_of(std::span<std::byte> batch) const {
   return batch.subspan(bytes * static_cast<size_t>(share_.rank), bytes);
 }
 
-/// Fills rows [first, first + count) of a batch, of which each is mixed with the row after it.
+/// Fills rows [first, first + count) of a batch, each mixed with the row after it.
 void InputPipeline::fill_mixed(Channel& channel, const Reading& reading, size_t first, size_t count,
                                std::span<std::byte> out) const {
   std::vector<int64_t>& rows = channel.mixed_rows;

@@ -1,4 +1,4 @@
-// Reads rows in float64, mixes and rounds them.
+// Reads rows as float64, mixes them, and rounds the results.
 #include "runtime/exec/input/mixing.h"
 
 #include "runtime/base/error.h"
