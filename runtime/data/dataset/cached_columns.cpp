@@ -48,6 +48,7 @@ CachedKind cached_kind(const plan::Column& column) {
   const CellType type = column.cell->type;
   if (type == CellType::kImage) return CachedKind::kImages;
   if (column.source != plan::SourceKind::kCsv || type == CellType::kText) return CachedKind::kNone;
+  if (type == CellType::kInteger && column.cell->one_hot > 0) return CachedKind::kNone;
   return type == CellType::kCategory ? CachedKind::kCategories : CachedKind::kNumbers;
 }
 

@@ -34,7 +34,13 @@ Column::Column(const plan::Column& column, const std::string& dataset,
       converter_(source_->element().dtype, source_->element().big_endian, affine_, converted_,
                  source_->element().narrow),
       rounder_(DType::kFloat64, false, {}, elements_of(row_shape_)),
-      workers_(static_cast<size_t>(options_.pool ? options_.pool->size() : 1)) {}
+      workers_(static_cast<size_t>(options_.pool ? options_.pool->size() : 1)) {
+  const int64_t found = source_->row_elements(), expected = column.source_row_shape().elements();
+  if (found != 0 && found != expected)
+    throw RunError(fmt::format("{}: rows of column `{}` have {}; expected {}", where_, column.name,
+                               counted(static_cast<uint64_t>(found), "value"), expected),
+                   "set the shape of the input to that of a row");
+}
 
 int64_t windows_in(const plan::Window& window, int64_t rows) {
   const int64_t room = rows - window.shift - window.length;

@@ -85,6 +85,8 @@ class Column {
   Nonfinite nonfinite() const;
   /// Returns "2 values are NaN or infinite, first in row 8 of x.npy".
   std::string nonfinite_text(const Nonfinite& found) const;
+  /// Returns true if rows are images, which are decoded and perhaps augmented when they are read.
+  bool is_decoded() const { return source_->is_decoded(); }
   /// Returns true if reading all rows before the first step would take long: rows are decoded, or
   /// have more than 256 MiB.
   bool is_long() const;

@@ -21,12 +21,12 @@ class Dataset::BadRows {
  public:
   explicit BadRows(const plan::Dataset& dataset) : dataset_(dataset) {}
 
-  /// Adds the bad rows of a column, as rows of the dataset. Throws RunError for the first one
-  /// unless the dataset skips them. `bad` are rows of the source, in ascending order.
-  void add(const OpenColumn& column, const std::vector<int64_t>& bad) {
+  /// Adds the bad rows of a column among `rows`, which are rows of the dataset. Throws RunError for
+  /// the first one unless the dataset skips them. `bad` are rows of the source, in ascending order.
+  void add(const OpenColumn& column, const std::vector<int64_t>& bad, const RowSet& rows) {
     if (bad.empty()) return;
-    for (int64_t row = 0; row < column.ranges.size(); ++row) {
-      const int64_t of_source = column.ranges[row];
+    for (int64_t i = 0; i < rows.size(); ++i) {
+      const int64_t row = rows[i], of_source = column.ranges[row];
       if (!std::ranges::binary_search(bad, of_source)) continue;
       if (dataset_.on_bad_row == plan::Dataset::OnBadRow::kFail) refuse(column, of_source);
       if (rows_.insert(row).second) note(column, of_source);
@@ -70,6 +70,8 @@ namespace {
 
 using BadRows = Dataset::BadRows;
 
+}  // namespace
+
 void check_ranges(const plan::Column& column, int64_t rows) {
   for (const auto& [first, end] : column.rows) {
     const bool to_the_last = end == plan::Column::kToTheLast;
@@ -79,6 +81,8 @@ void check_ranges(const plan::Column& column, int64_t rows) {
                                to_the_last ? "" : std::to_string(end)));
   }
 }
+
+namespace {
 
 void check_channels(const plan::Column& column) {
   const Shape row = column.source_row_shape();
@@ -230,9 +234,10 @@ RowSet without(const RowSet& rows, const BadRows& bad) {
 void add_bad_rows(const plan::Dataset& dataset, const std::vector<OpenColumn>& columns,
                   DecodePool* pool, BadRows& bad) {
   for (const OpenColumn& column : columns) {
-    bad.add(column, column.source->bad_rows());
+    const RowSet all(0, column.ranges.size());
+    bad.add(column, column.source->bad_rows(), all);
     if (dataset.on_bad_row == plan::Dataset::OnBadRow::kSkip)
-      bad.add(column, undecodable_rows(column, pool));
+      bad.add(column, undecodable_rows(column, pool), all);
   }
 }
 
@@ -308,8 +313,10 @@ Dataset::Dataset(const DatasetRequest& request)
   BadRows bad(dataset);
   add_bad_rows(dataset, columns, request.options.pool, bad);
   RowSet rows = rows_of_part(dataset, request.part, columns, good_rows(length, bad));
-  for (const OpenColumn& column : columns)
-    if (column.is_read) prepare(request, column, rows, bad);
+  for (const bool owns : {true, false})  // columns with values of their own learn first
+    for (const OpenColumn& column : columns)
+      if (column.is_read && column.plan.learned_from.empty() == owns)
+        prepare(request, column, rows, bad);
   rows = without(rows, bad);
   counts_ = {length - bad.size(), bad.size()};
   if (bad.size() > 0) remarks_.push_back(bad.remark());
@@ -319,21 +326,41 @@ Dataset::Dataset(const DatasetRequest& request)
     if (column.is_read) add_column(request, column, rows);
 }
 
+namespace {
+
+/// Throws RequestError if means or standard deviations were learned for other channels.
+void check_learned_channels(const plan::Column& column, const std::string& name,
+                            const LearnedColumn& values) {
+  const Shape row = column.source_row_shape();
+  const size_t leading = row.rank() > 0 ? static_cast<size_t>(row[0]) : 1;
+  const auto fits = [&](const plan::Channels& written, const auto& learned) {
+    return !written.learn || learned->size() == 1 || learned->size() == leading;
+  };
+  if (!fits(column.mean, values.mean) || !fits(column.std, values.std))
+    throw RequestError(fmt::format("{}: `{}` was learned for another number of channels than {}",
+                                   column.where, name, leading),
+                       "load a checkpoint of a job with this column");
+}
+
+}  // namespace
+
 /// Learns the values of a column or takes them from the request, and gives them to its source.
 void Dataset::prepare(const DatasetRequest& request, const OpenColumn& column, const RowSet& rows,
                       BadRows& bad) {
   LearnedColumn values;
   if (needs_learning(column.plan)) {
     const std::string name = learned_name(*request.dataset, column.plan);
-    const LearnedColumn* given = find_learned(request.learned, name);
+    const LearnedColumn* given = find_learned(&learned_, name);
+    if (!given) given = find_learned(request.learned, name);
     if (given)
       values = *given;
     else if (request.may_learn)
       values = learn(column.plan, *column.source, column.ranges, rows, remarks_);
     require_learned(column.plan, name, values);
+    check_learned_channels(column.plan, name, values);
     learned_[name] = values;
   }
-  bad.add(column, column.source->apply(values));
+  bad.add(column, column.source->apply(values), rows);
 }
 
 void Dataset::add_column(const DatasetRequest& request, const OpenColumn& column,

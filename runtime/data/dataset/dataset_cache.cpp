@@ -10,6 +10,7 @@
 
 #include "runtime/data/dataset/cached_columns.h"
 #include "runtime/data/dataset/cached_rows.h"
+#include "runtime/data/dataset/open_columns.h"
 #include "runtime/data/files/digest.h"
 #include "runtime/data/sources/column_files.h"
 #include "runtime/data/sources/number_rows.h"
@@ -220,6 +221,7 @@ std::optional<std::vector<SelectedRows>> DatasetCache::open(
   for (size_t i = 0; i < sources.size(); ++i) {
     const auto source = sources[i] ? sources[i] : *next++;
     const auto& ranges = dataset_.columns[i].rows;
+    if (!sources[i]) check_ranges(dataset_.columns[i], source->rows());
     columns.push_back(
         {source, sources[i] ? RowRanges({}, source->rows()) : RowRanges(ranges, source->rows())});
   }

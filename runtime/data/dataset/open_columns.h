@@ -21,6 +21,9 @@ struct OpenColumn {
   bool is_read;  // whether the job reads it
 };
 
+/// Throws RunError if `rows:` selects rows that a source of that many rows does not have.
+void check_ranges(const plan::Column& column, int64_t rows);
+
 /// Opens all columns. `read` are those that the job reads; the shape of other rows is not checked.
 /// Throws RunError as open_sources, and if `rows:` selects rows that do not exist, or if a column
 /// has another number of means or standard deviations than channels.

@@ -147,9 +147,12 @@ std::vector<int64_t> CategoryRows::class_ids(std::span<const int64_t> rows) cons
   std::ranges::sort(order);
   for (const int64_t row : rows) {
     const auto at = static_cast<size_t>(row);
-    const std::string& text = cells_.texts[static_cast<size_t>(cells_.ids[at])];
+    const auto rank_of = [&](int32_t id) -> int64_t {
+      const std::string& text = cells_.texts[static_cast<size_t>(id)];
+      return std::ranges::lower_bound(order, text) - order.begin();
+    };
     ids.push_back(is_missing_cell(at) ? static_cast<int64_t>(order.size())
-                                      : std::ranges::lower_bound(order, text) - order.begin());
+                                      : rank_of(cells_.ids[at]));
   }
   return ids;
 }

@@ -9,6 +9,7 @@
 #include "runtime/data/files/folder.h"
 #include "runtime/data/sources/category_rows.h"
 #include "runtime/data/sources/image_rows.h"
+#include "runtime/data/text/tokenizer.h"
 
 namespace flow::data {
 namespace {
@@ -32,6 +33,10 @@ Folders list_folders(const plan::Column& column, const fs::path& root) {
       all.paths.push_back(root / folder / image.name);
       all.classes.emplace_back(class_of(image.name));
     }
+    for (const std::string& name : images.classes)
+      if (const auto problem = utf8_problem(name))
+        throw RunError(fmt::format("the name of a class in {}: {}", folder, problem->message),
+                       "rename the folder in UTF-8");
     all.all_classes.insert(all.all_classes.end(), images.classes.begin(), images.classes.end());
   }
   return all;

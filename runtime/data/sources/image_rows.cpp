@@ -43,6 +43,10 @@ std::span<const std::byte> read_image_file(const fs::path& path, const std::stri
   try {
     require_regular_file(path);
     File file = File::open_read(path);
+    constexpr uint64_t kLargest = uint64_t{1} << 30;
+    if (file.size() > kLargest)
+      throw RunError(
+          fmt::format("the file has {} bytes; expected at most {}", file.size(), kLargest));
     memory.resize(file.size());
     memory.resize(file.read(memory));
     return memory;

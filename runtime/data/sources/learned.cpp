@@ -3,6 +3,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cmath>
 
 #include "runtime/base/error.h"
@@ -42,6 +43,8 @@ LearnedColumn read_column(const Json& json, const std::string& path, const std::
   for (const auto& [key, numbers] : kNumbers) {
     if (!json.contains(key)) continue;
     column.*numbers = read_numbers(json[key], path, name, key);
+    if (numbers == &LearnedColumn::std && std::ranges::min(*column.std) <= 0)
+      refuse(path, name, "`std` has a value that is not positive");
     ++known;
   }
   if (const auto categories = json.find("categories"); categories != json.end()) {

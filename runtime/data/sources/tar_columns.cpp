@@ -15,6 +15,7 @@
 #include "runtime/data/sources/image_rows.h"
 #include "runtime/data/sources/number_rows.h"
 #include "runtime/data/sources/text_rows.h"
+#include "runtime/data/text/tokenizer.h"
 
 namespace flow::data {
 namespace {
@@ -123,7 +124,11 @@ std::string_view field_text(std::span<const std::byte> bytes) {
 /// Returns the text of a category: the field itself, or the value in a JSON field.
 std::string category_of(const FieldReader& reader, const std::string& field,
                         std::span<const std::byte> bytes) {
-  if (kind_of_field(field) != FieldKind::kJson) return trimmed(field_text(bytes));
+  if (kind_of_field(field) != FieldKind::kJson) {
+    std::string text = trimmed(field_text(bytes));
+    if (const auto problem = utf8_problem(text)) throw RunError(problem->message, problem->hint);
+    return text;
+  }
   const JsonValue value = decode_json(bytes, reader.pointer).value();
   if (const auto* text = std::get_if<std::string>(&value)) return *text;
   if (const auto* number = std::get_if<int64_t>(&value)) return std::to_string(*number);
@@ -232,14 +237,17 @@ class ArrayFields : public SourceRows {
  private:
   void add(int64_t row, std::span<const std::byte> bytes, const Shape& shape) {
     Array array = io::parse_npy(bytes, "the array");
+    if (shape.rank() > 0 && array.shape() != shape)
+      throw RunError(
+          fmt::format("the array has shape {}; expected {}", array.shape().str(), shape.str()));
     if (elements_ == 0) {
       dtype_ = array.dtype();
       elements_ = array.shape().elements();
     }
-    if (array.dtype() != dtype_ || array.shape().elements() != elements_ ||
-        (shape.rank() > 0 && array.shape() != shape))
-      throw RunError(fmt::format("the array is {} of {}; expected {} of {}", array.shape().str(),
-                                 name_of(array.dtype()), shape.str(), name_of(dtype_)));
+    if (array.dtype() != dtype_ || array.shape().elements() != elements_)
+      throw RunError(fmt::format("the array has {} values of {}; expected {} of {}",
+                                 array.shape().elements(), name_of(array.dtype()), elements_,
+                                 name_of(dtype_)));
     arrays_[static_cast<size_t>(row)] = std::move(array);
   }
 

@@ -73,17 +73,24 @@ EpochOrder::EpochOrder(const plan::Run& run, data::Dataset& dataset, uint64_t se
 void EpochOrder::begin(int64_t epoch) {
   if (epoch == epoch_ || order_.empty()) return;
   epoch_ = epoch;
-  draw({seed_, name_, static_cast<uint32_t>(epoch)});
+  draw({seed_, name_, static_cast<uint32_t>(epoch)}, order_);
   if (run_.sampling) uses_ = data::earlier_uses(order_, dataset_rows_);
 }
 
-void EpochOrder::draw(const data::EpochDraws& draws) {
-  if (weighted_) return weighted_->sample(draws, order_);
-  if (balanced_) return balanced_->sample(draws, order_);
-  if (run_.sampling) return data::sample_uniform(draws, dataset_rows_, order_);
-  if (!run_.shuffle_buffer) return data::shuffle_rows(draws, order_);
+int64_t EpochOrder::row_of(int64_t epoch, int64_t position) const {
+  if (order_.empty()) return position;
+  std::vector<int64_t> order(order_.size());
+  draw({seed_, name_, static_cast<uint32_t>(epoch)}, order);
+  return order[static_cast<size_t>(position)];
+}
+
+void EpochOrder::draw(const data::EpochDraws& draws, std::span<int64_t> order) const {
+  if (weighted_) return weighted_->sample(draws, order);
+  if (balanced_) return balanced_->sample(draws, order);
+  if (run_.sampling) return data::sample_uniform(draws, dataset_rows_, order);
+  if (!run_.shuffle_buffer) return data::shuffle_rows(draws, order);
   data::shuffle_buffered(draws, run_.shuffle_buffer->buffer, run_.shuffle_buffer->files, file_rows_,
-                         order_);
+                         order);
 }
 
 }  // namespace flow::exec

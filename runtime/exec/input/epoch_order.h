@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <optional>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -29,13 +30,16 @@ class EpochOrder {
   int64_t row(int64_t position) const {
     return order_.empty() ? position : order_[static_cast<size_t>(position)];
   }
+  /// Returns the row at a position of any epoch. Draws the order of the epoch again, because the
+  /// current one may change meanwhile: any thread may call it.
+  int64_t row_of(int64_t epoch, int64_t position) const;
   /// Returns how often that row occurs in the epoch before that position.
   uint32_t earlier_uses(int64_t position) const {
     return uses_.empty() ? 0 : uses_[static_cast<size_t>(position)];
   }
 
  private:
-  void draw(const data::EpochDraws& draws);
+  void draw(const data::EpochDraws& draws, std::span<int64_t> order) const;
 
   const plan::Run& run_;
   uint64_t seed_;

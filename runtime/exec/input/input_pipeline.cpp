@@ -137,6 +137,9 @@ InputPipeline::InputPipeline(const plan::Job& job, const fs::path& root, const G
   if (const auto weights = weights_of(job); weights && !datasets_.empty())
     weights_ = &open_dataset(*weights, root);
   agree_on_length();
+  for (Channel& channel : channels_)
+    channel.checked_when_read =
+        channel.column && !is_float(channel.spec.dtype) && channel.column->is_long();
   if (!share_.checks) return;
   for (const auto& dataset : datasets_)
     remarks_.insert(remarks_.end(), dataset->remarks().begin(), dataset->remarks().end());
@@ -191,12 +194,14 @@ data::Dataset& InputPipeline::open_dataset(const plan::FromDataset& from, const 
     if (dataset->name() == from.rows_name()) return *dataset;
   const auto found = std::ranges::find(job_.datasets, from.dataset, &plan::Dataset::name);
   FLOW_CHECK(found != job_.datasets.end(), "dataset {}", from.dataset);
+  data::Learned known = given_learned_;
+  known.merge(learned());
   datasets_.push_back(
       std::make_unique<data::Dataset>(data::DatasetRequest{.dataset = &*found,
                                                            .part = from.part,
                                                            .columns = columns_read(job_, from),
                                                            .root = root,
-                                                           .learned = &given_learned_,
+                                                           .learned = &known,
                                                            .may_learn = job_.train,
                                                            .options = read_options(*found)}));
   return *datasets_.back();
@@ -285,7 +290,6 @@ void InputPipeline::read_integers_once() {
   std::vector<std::byte> scratch;
   for (Channel& channel : channels_) {
     if (is_float(channel.spec.dtype)) continue;
-    channel.checked_when_read = channel.column && channel.column->is_long();
     if (channel.checked_when_read) continue;
     const int64_t steps = channel.column             ? ceil_div(channel.column->rows(), batch_)
                           : channel.source->varies() ? channel.source->slices().value_or(0)
@@ -355,8 +359,13 @@ std::vector<std::string> InputPipeline::remarks_of_streams() {
 
 std::vector<ColumnInput> InputPipeline::columns() const {
   std::vector<ColumnInput> columns;
-  for (const Channel& channel : channels_)
-    if (channel.column) columns.push_back({channel.tensor, channel.column});
+  for (const Channel& channel : channels_) {
+    if (!channel.column) continue;
+    // Rows that stay on a device are read once, so they must be equal in each epoch.
+    const bool varies = channel.mixed || channel.column->is_decoded();
+    if (varies || (channel.checked_when_read && channel.range)) return {};
+    columns.push_back({channel.tensor, channel.column});
+  }
   return columns;
 }
 
@@ -378,9 +387,7 @@ void InputPipeline::prime(Program& program, size_t slot) {
 int64_t InputPipeline::data_row(int64_t step, int64_t row) const {
   const Position position = step_index_.at(step);
   const int64_t at = position.row + std::min(row, position.rows - 1);
-  EpochOrder order = *order_;  // a copy, because order_ may be at another epoch
-  order.begin(position.epoch);
-  return order.row(at);
+  return order_->row_of(position.epoch, at);
 }
 
 /// Returns a column whose rows have names, which is one that reads a folder of images or tar files.

@@ -121,7 +121,8 @@ class InputPipeline {
   /// Returns new remarks about streams, which are found as the streams are read. Called from one
   /// thread after the start.
   std::vector<std::string> remarks_of_streams();
-  /// Returns the inputs that are columns of datasets.
+  /// Returns the inputs that are columns of datasets, or nothing if rows of one of them are not
+  /// equal in each epoch.
   std::vector<ColumnInput> columns() const;
   /// Describes row `row` of this step's batch by its position in the data: in the file of `input`,
   /// "row 12 of data/labels.npy", otherwise in the dataset, "row 2 of the data". REQUIRES: the job

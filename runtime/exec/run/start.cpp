@@ -170,8 +170,10 @@ std::optional<io::RecordedFiles> recorded_files(const Checkpoint& checkpoint,
 
 }  // namespace
 
-data::Learned learned_before(const RunRequest& request) {
-  if (!learns_columns(request)) return {};
+namespace {
+
+/// Reads what the files on this rank contain.
+data::Learned learned_in_files(const RunRequest& request) {
   if (request.resume) return open_newest(request).learned();
   const std::vector<LoadedPath> paths = loaded_from(request);
   if (paths.empty()) return {};
@@ -184,6 +186,22 @@ data::Learned learned_before(const RunRequest& request) {
     request.say("learned values come from the loaded checkpoint: " + join(names, ", "));
   }
   return learned;
+}
+
+}  // namespace
+
+data::Learned learned_before(const RunRequest& request) {
+  if (!learns_columns(request)) return {};
+  if (!request.ranks) return learned_in_files(request);
+  // Only rank 0 needs the checkpoint. All ranks use its values.
+  std::exception_ptr error;
+  std::string mine;
+  try {
+    if (request.ranks->leads()) mine = data::learned_text(learned_in_files(request));
+  } catch (const std::exception&) {
+    error = std::current_exception();
+  }
+  return data::parse_learned(request.ranks->join(error, mine).front(), data::kLearnedFile);
 }
 
 std::vector<LoadedPath> loaded_from(const RunRequest& request) {

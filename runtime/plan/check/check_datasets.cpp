@@ -150,6 +150,8 @@ void check_image(const Column& column, const Location& location) {
                        (size.height > 0) == (size.width > 0) &&
                        (size.height == 0 || size.shorter == 0),
                    "invalid size of images");
+  location.require(!column.cell || column.cell->type == CellType::kImage || image.augment.empty(),
+                   "`augment` of rows that are not images");
   for (const Augment& op : image.augment)
     std::visit([&](const auto& record) { check_record(record, location); }, op);
   const auto faults = faults_of(image.augment, rows_before_augment(image));
