@@ -210,8 +210,8 @@ class NonfiniteData(FlowTest):
         np.save(self.dir / "k.npy", np.full(9, -1))  # all bits set, but integers
         self.write("job.yaml", FLOATS)
 
-    EXPECTED = ["job.yaml:4:5: column `x` of dataset `d`: 3 values are NaN or infinite in x.npy, first in row 5",
-                "job.yaml:5:5: column `z` of dataset `d`: 1 value is NaN or infinite in z.npz, first in row 8"]
+    EXPECTED = ["job.yaml:4:5: column `x` of dataset `d`: 3 values are NaN or infinite, first in row 5 of x.npy",
+                "job.yaml:5:5: column `z` of dataset `d`: 1 value is NaN or infinite, first in row 8 of z.npz"]
 
     def found(self, text):
         lines = text.replace(f"{self.dir}/", "").splitlines()

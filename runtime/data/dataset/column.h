@@ -25,7 +25,7 @@ struct ByteRows {
   std::span<const std::byte> table;               // [channels, 256] of the requested dtype
 };
 
-/// Counts the values of a column that are NaN or infinite.
+/// The number of values of a column that are NaN or infinite.
 struct Nonfinite {
   int64_t count = 0;
   int64_t row = 0;  // the first row of the source that has one

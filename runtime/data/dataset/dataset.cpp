@@ -328,6 +328,15 @@ Dataset::Dataset(const DatasetRequest& request)
 
 namespace {
 
+/// Returns the result of `use`, and adds the place of the column to its errors.
+auto at_place(const plan::Column& column, const auto& use) {
+  try {
+    return use();
+  } catch (const RunError& error) {
+    throw error.at(column.where);
+  }
+}
+
 /// Throws RequestError if means or standard deviations were learned for other channels.
 void check_learned_channels(const plan::Column& column, const std::string& name,
                             const LearnedColumn& values) {
@@ -355,12 +364,15 @@ void Dataset::prepare(const DatasetRequest& request, const OpenColumn& column, c
     if (given)
       values = *given;
     else if (request.may_learn)
-      values = learn(column.plan, *column.source, column.ranges, rows, remarks_);
+      values = at_place(column.plan, [&] {
+        return learn(column.plan, *column.source, column.ranges, rows, remarks_);
+      });
     require_learned(column.plan, name, values);
     check_learned_channels(column.plan, name, values);
     learned_[name] = values;
   }
-  bad.add(column, column.source->apply(values), rows);
+  const auto unusable = at_place(column.plan, [&] { return column.source->apply(values); });
+  bad.add(column, unusable, rows);
 }
 
 void Dataset::add_column(const DatasetRequest& request, const OpenColumn& column,

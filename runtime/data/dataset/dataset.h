@@ -24,7 +24,7 @@ struct DatasetRequest {
   std::vector<std::string> columns;  // the columns that the job reads
   fs::path root;                     // the folder to which paths are relative
   const Learned* learned = nullptr;  // values from a checkpoint or another job; may be null
-  bool may_learn = false;            // a train job that no checkpoint precedes
+  bool may_learn = false;            // values that are not given are learned
   ReadOptions options = {};
 };
 
@@ -58,7 +58,7 @@ class Dataset {
   const Learned& learned() const { return learned_; }
   /// Lines for the user: bad rows that are left out, and standard deviations of 0.
   const std::vector<std::string>& remarks() const { return remarks_; }
-  /// The numbers of rows that come from one file, in the order of the rows, by the first column.
+  /// The length of each run of rows that come from the same file, taken from the first column.
   const std::vector<int64_t>& rows_of_files() const { return rows_of_files_; }
 
  private:

@@ -99,9 +99,8 @@ std::vector<ChannelSummary> summaries_of(const plan::Column& column, const Chann
   values.each([&](size_t channel, double value) { channels[channel].add(value); });
   for (const ChannelSummary& channel : channels)
     if (channel.count == 0)
-      throw RunError(
-          fmt::format("{}: column `{}` has no value to learn from", column.where, column.name),
-          "write the number, or correct the data");
+      throw RunError(fmt::format("column `{}` has no value to learn from", column.name),
+                     "write the number, or correct the data");
   return channels;
 }
 

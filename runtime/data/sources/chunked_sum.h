@@ -1,4 +1,4 @@
-// Sums in float64 that depend on the numbers and their order only.
+// Sums in float64 that depend only on the numbers and their order.
 #pragma once
 
 namespace flow::data {

@@ -105,7 +105,8 @@ std::string hint_for_packed(const MappedFile& file, const fs::path& path) {
 
 /// Returns a hint for a file that could not be read in the column's format, based on the format
 /// that its first bytes indicate.
-std::string hint_for_bytes(const plan::Column& column, const fs::path& path) try {
+std::string hint_for_bytes(const plan::Column& column, const fs::path& path,
+                           const std::string& written) try {
   const MappedFile file(path);
   if (std::string hint = hint_for_text(file.bytes()); !hint.empty()) return hint;
   const std::string_view text(reinterpret_cast<const char*>(file.bytes().data()),
@@ -114,16 +115,16 @@ std::string hint_for_bytes(const plan::Column& column, const fs::path& path) try
     return column.source != source && text.starts_with(magic);
   };
   if (is(plan::SourceKind::kNpy, "\x93NUMPY"))
-    return fmt::format("the file is a .npy; write `{{npy: {}}}`", path.string());
+    return fmt::format("the file is a .npy; write `{{npy: {}}}`", written);
   if (is(plan::SourceKind::kNpz, "PK"))
     return fmt::format("the file is an .npz or another zip; write `{{npz: {}, array: NAME}}`",
-                       path.string());
+                       written);
   if (column.source == plan::SourceKind::kIdx && text.starts_with("\x1f\x8b"))
     return hint_for_packed(file, path);
   if (is(plan::SourceKind::kIdx, "\x1f\x8b"))
     return "decompress the file; only csv, text and idx files can be packed";
   if (!text.empty() && std::ranges::all_of(text, [](unsigned char c) { return std::isprint(c); }))
-    return fmt::format("the file is text; read it with `{{csv: {}}}`", path.string());
+    return fmt::format("the file is text; read it with `{{csv: {}}}`", written);
   return {};
 } catch (const RunError&) {
   return {};  // The file cannot be read at all, which the caller already reports.
@@ -137,7 +138,7 @@ std::string hint_for(const plan::Column& column, const fs::path& root, const Run
       return fmt::format("check the path: `{}` is relative to {}", file,
                          root.empty() ? "." : root.string());
     if (error.hint().empty() && fs::is_regular_file(path, unknown))
-      return hint_for_bytes(column, path);
+      return hint_for_bytes(column, path, file);
   }
   return error.hint();
 }

@@ -57,8 +57,8 @@ class BadRowError : public RunError {
 
 struct CategoryCells;
 
-/// The rows of one or several files, which form one stream. All members but `apply` may be called
-/// by several threads, each with a scratch of its own.
+/// The rows of one or several files, which form one stream. Several threads may call all members
+/// except `apply` and `recovering`, each with a scratch of its own.
 class SourceRows {
  public:
   virtual ~SourceRows() = default;

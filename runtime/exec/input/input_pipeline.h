@@ -115,8 +115,9 @@ class InputPipeline {
   const std::vector<std::unique_ptr<data::Dataset>>& datasets() const { return datasets_; }
   /// The values that columns learned or took over.
   data::Learned learned() const;
-  /// Lines about the data: bad rows that are left out, and for each column or file that contains
-  /// NaN or infinity, the file, the number of these values, and the first row.
+  /// Lines about the data: bad rows that are left out, columns whose values are all equal, and for
+  /// each column or file that contains NaN or infinity, the file, the number of these values, and
+  /// the first row.
   const std::vector<std::string>& remarks() const { return remarks_; }
   /// Returns new remarks about streams, which are found as the streams are read. Called from one
   /// thread after the start.

@@ -15,7 +15,8 @@ namespace flow::exec {
 /// The rows of one input that `mix` combines.
 class MixedRows {
  public:
-  /// `boxed` is true for the first column of `mix`, whose rows are images of the size `image`.
+  /// `boxed` is true for the first column of `mix`. `image` is the size of the images of that
+  /// column, or nothing, which mixup allows.
   MixedRows(const plan::Mix& mix, data::Column& column, std::string dataset, uint64_t seed,
             bool boxed, std::optional<data::ImageSize> image);
 
