@@ -246,7 +246,7 @@ class LittleMemory(FlowTest):
 
     def test_out_of_memory_is_one_line_of_text_or_one_object(self):
         self.write("job.yaml", JOB)
-        gone = self.faults(call="malloc", at=6000, always=1)
+        gone = self.faults(call="malloc", at=8500, always=1)
         done = self.flowrun("predict", "job.yaml", "-o", "a", "--load", "none", "--quiet", env=gone, status=3)
         self.assertRegex(done.stderr, "^flowrun: error: out of memory\n   hint: [^\n]*\n$")
         done = self.flowrun("predict", "job.yaml", "-o", "b", "--load", "none", "--json", env=gone, status=3)
