@@ -41,7 +41,7 @@ foreach(module openmpi mpich)
 endforeach()
 
 # Programs of others link the library: pkg-config --cflags --libs flow
-foreach(folder ops runtime/base runtime/plan runtime/io runtime/exec)
+foreach(folder ops runtime/base runtime/plan runtime/io runtime/data runtime/exec)
   cmake_path(GET folder PARENT_PATH parent)
   install(DIRECTORY ${folder} COMPONENT flow
     DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/flow/${parent}

@@ -19,6 +19,11 @@ SETS = {
     # The noise is an input, because every program draws its own.
     "vae": ["+jobs.sample.inputs={noise: {shape: [$batch, $latent], dtype: float32, from: {type: random_normal}}}",
             "jobs.sample.graph.latent={op: identity, in: noise}"],
+    # Values that a train job learns are given here.
+    "images": ["vars.batch=2", "data.shapes.image.mean=0.5", "data.shapes.image.std=0.25", "+data.shapes.label.categories=[circle, square, triangle]"],
+    "tabular": ["vars.batch=2", "data.houses.numbers.mean=60", "data.houses.numbers.std=30", "data.houses.numbers.missing=0",
+                "data.houses.kind.categories=[apartment, cottage, farmhouse, villa]"],
+    "text": [r'data.book.defaults.tokenizer={characters: "\n \",.:?ABFHIMNOPSTWYabcdefghiklmnopqrstuvwxy"}'],
     "vit": ["vars.batch=3", "vars.width=12", "vars.heads=2", "vars.inner=20", "vars.layers=2"],
 }
 
