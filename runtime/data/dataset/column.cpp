@@ -7,6 +7,7 @@
 #include <cstring>
 
 #include "runtime/base/text.h"
+#include "runtime/data/dataset/open_columns.h"
 #include "runtime/data/sources/open_source.h"
 
 namespace flow::data {
@@ -49,6 +50,8 @@ int64_t windows_in(const plan::Window& window, int64_t rows) {
 
 std::unique_ptr<Column> Column::open(const plan::Column& column, const fs::path& root) {
   std::shared_ptr<SourceRows> source = open_source(column, root);
+  check_ranges(column, source->rows());
+  check_channels(column);
   RowRanges ranges(column.rows, source->rows());
   const RowSet all(0, ranges.size());
   return std::make_unique<Column>(column, "", std::move(source), std::move(ranges), all,

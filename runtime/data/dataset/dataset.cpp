@@ -82,8 +82,6 @@ void check_ranges(const plan::Column& column, int64_t rows) {
   }
 }
 
-namespace {
-
 void check_channels(const plan::Column& column) {
   const Shape row = column.source_row_shape();
   const size_t leading = row.rank() > 0 ? static_cast<size_t>(row[0]) : 1;
@@ -92,6 +90,8 @@ void check_channels(const plan::Column& column) {
       throw RunError(fmt::format("{}: column `{}` has {} values of mean or std for {} channels",
                                  column.where, column.name, channels->values.size(), leading));
 }
+
+namespace {
 
 std::vector<SelectedRows> open_files(const plan::Dataset& dataset,
                                      const std::vector<std::string>& read, const fs::path& root) {

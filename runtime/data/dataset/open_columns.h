@@ -24,6 +24,10 @@ struct OpenColumn {
 /// Throws RunError if `rows:` selects rows that a source of that many rows does not have.
 void check_ranges(const plan::Column& column, int64_t rows);
 
+/// Throws RunError if the column has several means or standard deviations, but not one for each
+/// leading channel of its rows.
+void check_channels(const plan::Column& column);
+
 /// Opens all columns. `read` are those that the job reads; the shape of other rows is not checked.
 /// Throws RunError as open_sources, and if `rows:` selects rows that do not exist, or if a column
 /// has another number of means or standard deviations than channels.

@@ -12,8 +12,8 @@ namespace flow::data {
 /// The rows of a column that `rows:` selects: ranges of source rows, one after the other.
 class RowRanges {
  public:
-  /// `ranges` are [first, end); an end of INT64_MAX is the last row; an empty list selects all rows.
-  /// REQUIRES: each range is inside the source and has rows.
+  /// `ranges` are [first, end); an end of INT64_MAX is the last row; an empty list selects all
+  /// rows. REQUIRES: each range is inside the source and has rows.
   RowRanges(std::span<const std::pair<int64_t, int64_t>> ranges, int64_t source_rows);
 
   int64_t size() const { return size_; }

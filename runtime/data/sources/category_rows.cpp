@@ -133,8 +133,7 @@ void CategoryRows::learn(std::span<const int64_t> rows, LearnedColumn& learned) 
   std::vector<std::string>& kept = learned.categories.emplace(always_);
   for (auto& [count, text] : seen) kept.push_back(std::move(text));
   std::ranges::sort(kept);
-  const auto repeated = std::ranges::unique(kept);
-  kept.erase(repeated.begin(), repeated.end());
+  kept.erase(std::unique(kept.begin(), kept.end()), kept.end());
 }
 
 std::vector<int64_t> CategoryRows::class_ids(std::span<const int64_t> rows) const {

@@ -141,8 +141,8 @@ void NumberRows::replace(size_t cell, double value) {
 }
 
 bool NumberRows::learns_fill() const {
-  using Kind = plan::Replacement::Kind;
-  return missing_.kind == Kind::kMean || missing_.kind == Kind::kMedian;
+  return missing_.kind == plan::Replacement::Kind::kMean ||
+         missing_.kind == plan::Replacement::Kind::kMedian;
 }
 
 std::vector<int64_t> NumberRows::apply(const LearnedColumn& learned) {
