@@ -67,7 +67,7 @@ std::string bytes_of_file(const fs::path& path) { return read_text(path); }
 
 }  // namespace
 
-TEST_CASE("numbers, categories and bad rows of a CSV file", "[summary]") {
+TEST_CASE("numbers, categories and bad rows of a CSV file", "[data]") {
   const SummaryFolder folder;
   folder.write("x.csv", "area,kind\n1.5,b\n,a\n12x,a\n4,b\n-2,\n7,a,1\n10,b\n");
   plan::Column area = csv_column("area", plan::CellType::kNumber);
@@ -111,7 +111,7 @@ TEST_CASE("numbers, categories and bad rows of a CSV file", "[summary]") {
   CHECK(reader.bad_rows(1).size() == 1);
 }
 
-TEST_CASE("listed categories keep their order, and other values are counted", "[summary]") {
+TEST_CASE("listed categories keep their order, and other values are counted", "[data]") {
   const SummaryFolder folder;
   folder.write("x.csv", "kind\nb\na\nc\nb\n");
   plan::Column kind = csv_column("kind", plan::CellType::kCategory);
@@ -126,7 +126,7 @@ TEST_CASE("listed categories keep their order, and other values are counted", "[
   CHECK(categories.others == 2);
 }
 
-TEST_CASE("parts count rows that are not bad", "[summary]") {
+TEST_CASE("parts count rows that are not bad", "[data]") {
   const SummaryFolder folder;
   std::string text = "a\n";
   for (int i = 0; i < 20; ++i) text += std::to_string(i) + "\n";
@@ -142,7 +142,7 @@ TEST_CASE("parts count rows that are not bad", "[summary]") {
   CHECK(summary.columns[0].type == "integer");
 }
 
-TEST_CASE("a dataset of bad rows only has no values and no parts", "[summary]") {
+TEST_CASE("a dataset of bad rows only has no values and no parts", "[data]") {
   const SummaryFolder folder;
   folder.write("x.csv", "a\nx\ny\n");
   plan::Dataset dataset = dataset_of({csv_column("a", plan::CellType::kNumber)});
@@ -156,7 +156,7 @@ TEST_CASE("a dataset of bad rows only has no values and no parts", "[summary]") 
   CHECK_FALSE(summary.columns[0].numbers.has_value());
 }
 
-TEST_CASE("images, their classes and their samples", "[summary]") {
+TEST_CASE("images, their classes and their samples", "[data]") {
   const SummaryFolder folder;
   folder.write_image("pets/cat/1.png", 2, 3, 10);
   folder.write_image("pets/cat/2.png", 5, 4, 20);
@@ -198,7 +198,7 @@ TEST_CASE("images, their classes and their samples", "[summary]") {
   CHECK_FALSE(fs::exists(folder / "out/label"));
 }
 
-TEST_CASE("images of one size have a shape", "[summary]") {
+TEST_CASE("images of one size have a shape", "[data]") {
   const SummaryFolder folder;
   folder.write_image("pets/1.png", 8, 6, 10);
   folder.write_image("pets/2.png", 4, 4, 10);
@@ -210,7 +210,7 @@ TEST_CASE("images of one size have a shape", "[summary]") {
   CHECK(summary.columns[0].sizes->largest == ImageSize{8, 6});
 }
 
-TEST_CASE("lines of text are decoded without padding", "[summary]") {
+TEST_CASE("lines of text are decoded without padding", "[data]") {
   const SummaryFolder folder;
   folder.write("x.txt", "abc\n\nh\xc3\xa9llo world\n");
   plan::Column text;
@@ -236,7 +236,7 @@ TEST_CASE("lines of text are decoded without padding", "[summary]") {
   CHECK(read_text(folder / "out/tokens/000002.txt") == "h\xc3\xa9llo");
 }
 
-TEST_CASE("windows of a stream of characters are samples", "[summary]") {
+TEST_CASE("windows of a stream of characters are samples", "[data]") {
   const SummaryFolder folder;
   folder.write("x.txt", "abcabd\xc3\xa9");
   plan::Column text;
@@ -261,7 +261,7 @@ TEST_CASE("windows of a stream of characters are samples", "[summary]") {
   CHECK(read_text(folder / "out/x/000002.txt") == "bd\xc3\xa9");
 }
 
-TEST_CASE("places of bad rows are parsed", "[summary]") {
+TEST_CASE("places of bad rows are parsed", "[data]") {
   const std::vector<fs::path> files = {"a: b.csv", "poems.txt"};
   const ListedBadRow csv = parse_bad_row("a: b.csv:17:9: \"x: y\" is wrong", files, "");
   CHECK(csv.file == "a: b.csv");
