@@ -106,11 +106,11 @@ class BadData(FlowTest):
         array = io.BytesIO()
         np.save(array, np.zeros((6, 4, 4), np.uint8))
         self.assertIn("hint: the file is a .npy; write `{npy: images.idx}`", self.refused(images=array.getvalue()))
-        self.assertIn("convert the text file with numpy.loadtxt and numpy.save", self.refused(images=b"0.5,0.25\n"))
+        self.assertIn("the file is text; read it with `{csv: images.idx}`", self.refused(images=b"0.5,0.25\n"))
         self.assertIn("the file is an .npz or another zip", self.refused(images=b"PK\3\4" + bytes(60)))
         as_npy = JOB.replace("idx:", "npy:").replace(", shape: [1, 4, 4]", "")
         self.write("job.yaml", as_npy.format(images="images.idx", labels="labels.npy"))
-        for images, hint in ((gzip.compress(array.getvalue()), "decompress the file; only idx files can be gzipped"),
+        for images, hint in ((gzip.compress(array.getvalue()), "decompress the file; only csv, text and idx files can be compressed"),
                              (array.getvalue().replace(b"|u1", b"<u4"), '`array.astype("int32")`')):
             (self.dir / "images.idx").write_bytes(images)
             self.assertIn(hint, self.flowrun("train", "job.yaml", "-o", "out", status=3).stderr)

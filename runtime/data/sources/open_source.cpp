@@ -122,7 +122,7 @@ std::string hint_for_bytes(const plan::Column& column, const fs::path& path,
   if (column.source == plan::SourceKind::kIdx && text.starts_with("\x1f\x8b"))
     return hint_for_packed(file, path);
   if (is(plan::SourceKind::kIdx, "\x1f\x8b"))
-    return "decompress the file; only csv, text and idx files can be packed";
+    return "decompress the file; only csv, text and idx files can be compressed";
   if (!text.empty() && std::ranges::all_of(text, [](unsigned char c) { return std::isprint(c); }))
     return fmt::format("the file is text; read it with `{{csv: {}}}`", written);
   return {};
